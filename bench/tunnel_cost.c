@@ -124,7 +124,9 @@ static size_t make_payload(uint64_t device, uint64_t number, uint8_t *out)
                                        .bytes = (const uint8_t *)body,
                                        .size = (uint32_t)size};
     size_t wrote = 0;
-    need(wire_batch_encode(&upload, 1, &record, 1, out, FRAME_MAX, &wrote) == BASE_OK, "encode");
+    need(wire_batch_encode(&(struct wire_batch_content){&upload, 1, &record, 1}, out, FRAME_MAX,
+                           &wrote) == BASE_OK,
+         "encode");
     return wrote;
 }
 

@@ -403,8 +403,8 @@ static void make_payload(struct load *load)
     }
     for (size_t less = 0; less < 200; less++) {
         record.size = (uint32_t)(load->arguments.bytes - less);
-        if (wire_batch_encode(&upload, 1, &record, 1, load->payload, load->arguments.bytes,
-                              &load->payload_bytes) == BASE_OK) {
+        if (wire_batch_encode(&(struct wire_batch_content){&upload, 1, &record, 1}, load->payload,
+                              load->arguments.bytes, &load->payload_bytes) == BASE_OK) {
             return;
         }
     }

@@ -159,8 +159,9 @@ static size_t payload_make(const struct source *source, enum form form, uint8_t 
     uint32_t count = 1;
     size_t size = 0;
     if (form == FORM_BLOCK) {
-        ipv_need(wire_event_block_encode(source->events, source->count, source->boot, block,
-                                         sizeof(block), &size) == BASE_OK,
+        ipv_need(wire_event_block_encode(
+                     &(struct wire_event_list){source->events, source->count, source->boot}, block,
+                     sizeof(block), &size) == BASE_OK,
                  "a block does not encode");
         records[0] = (struct wire_record){0, WIRE_RECORD_EVENTS, source->events[0].wall_ms, block,
                                           (uint32_t)size};
@@ -173,7 +174,8 @@ static size_t payload_make(const struct source *source, enum form form, uint8_t 
             at += source->json_sizes[count];
         }
     }
-    ipv_need(wire_batch_encode(&upload, 1, records, count, out, PAYLOAD_MAX, &size) == BASE_OK,
+    ipv_need(wire_batch_encode(&(struct wire_batch_content){&upload, 1, records, count}, out,
+                               PAYLOAD_MAX, &size) == BASE_OK,
              "a batch does not encode");
     return size;
 }

@@ -39,8 +39,9 @@ static void block_end(struct gathering *self)
     enum base_status status =
         capacity <= SIZE_BYTES
             ? BASE_ERR_TOO_LARGE
-            : wire_event_block_encode(pipeline->events, self->count, self->boot, out + SIZE_BYTES,
-                                      capacity - SIZE_BYTES, &size);
+            : wire_event_block_encode(
+                  &(struct wire_event_list){pipeline->events, self->count, self->boot},
+                  out + SIZE_BYTES, capacity - SIZE_BYTES, &size);
     self->count = 0;
     if (status != BASE_OK) {
         self->full = true;

@@ -13,6 +13,7 @@
 #include "tunnel/tunnel_send.h"
 
 #include "base/carve.h"
+#include "base/check.h"
 
 #include <string.h>
 
@@ -115,6 +116,7 @@ size_t dev_tunnel_bytes(const struct dev_tunnel_config *config)
 
 static void make_class(struct dev_tunnel *tunnel, unsigned id, struct base_carver *carver)
 {
+    base_assert(id < WIRE_TUNNEL_CLASSES && tunnel->classes[id] == NULL);
     const struct class_places places = class_carve(&tunnel->config, carver);
     struct tunnel_class *class = places.class;
     *class = (struct tunnel_class){.id = (uint8_t)id, .sample_ppm = WIRE_TUNNEL_SAMPLE_ALL};
@@ -158,12 +160,14 @@ enum base_status dev_tunnel_init(void *memory, size_t memory_bytes,
     tunnel->buffers.pack =
         (uint8_t *)base_carve(&carver, 1, TUNNEL_ROOM + tunnel->buffers.pack_capacity) +
         TUNNEL_ROOM;
+    base_assert(!carver.full && carver.used == total_bytes(&full));
     *out = tunnel;
     return BASE_OK;
 }
 
 enum base_status dev_tunnel_boot(struct dev_tunnel *tunnel, uint64_t now_us)
 {
+    base_assert(!tunnel->booted);
     for (unsigned id = 0; id < WIRE_TUNNEL_CLASSES; id++) {
         if (tunnel->classes[id] != NULL) {
             BASE_TRY(tunnel_boot_class(tunnel, tunnel->classes[id], now_us));
@@ -171,6 +175,7 @@ enum base_status dev_tunnel_boot(struct dev_tunnel *tunnel, uint64_t now_us)
     }
     BASE_TRY(tunnel_boot_quarantine(tunnel, now_us));
     tunnel->booted = true;
+    base_assert(dev_tunnel_validate(tunnel));
     return BASE_OK;
 }
 
@@ -301,6 +306,7 @@ uint64_t dev_tunnel_step(struct dev_tunnel *tunnel, uint64_t now_us)
     flush_if_asked(tunnel, now_us);
     tunnel_open_streams(tunnel, now_us);
     tunnel_send_due(tunnel, now_us);
+    base_assert(dev_tunnel_validate(tunnel));
     return next_due(tunnel, now_us, dev_collect_step(tunnel->collect, now_us));
 }
 
@@ -357,6 +363,7 @@ void dev_tunnel_stop(struct dev_tunnel *tunnel)
 
 static uint64_t lost_of(const struct tunnel_class *class, unsigned reason)
 {
+    base_assert(reason < TUNNEL_LOST);
     return class->state.lost[reason] + class->waiting[reason] + class->pending[reason];
 }
 

@@ -10,6 +10,8 @@
 #include "tunnel/tunnel_private.h"
 #include "tunnel/tunnel_reject.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 #define BAD_MAX 64 // unreadable entries mended at a time
@@ -50,6 +52,7 @@ static uint64_t guess_records(const uint8_t *value, size_t size)
 
 static bool read_bad(struct reading *reading, uint64_t slot, const uint8_t *value, size_t size)
 {
+    base_assert(reading->bad_count < BAD_MAX);
     reading->hole = true;
     reading->bad[reading->bad_count++] = slot;
     reading->bad_records += guess_records(value, size);
@@ -58,6 +61,7 @@ static bool read_bad(struct reading *reading, uint64_t slot, const uint8_t *valu
 
 static void take_entry(struct reading *reading, uint64_t slot, const struct tunnel_entry *entry)
 {
+    base_assert(slot == reading->at && entry->seq == reading->at_seq);
     if (entry->is_loss) {
         reading->waiting[entry->reason] += entry->count;
         reading->loss = *entry;
@@ -128,6 +132,7 @@ static enum base_status read_class(struct dev_tunnel *tunnel, struct tunnel_clas
 static enum base_status mend(struct dev_tunnel *tunnel, struct tunnel_class *class, uint64_t now_us,
                              const struct reading *reading)
 {
+    base_assert(reading->hole && (reading->hole_ends || reading->bad_count > 0));
     uint64_t end = reading->hole_ends ? reading->end : reading->bad[reading->bad_count - 1] + 1;
     uint64_t count = reading->hole_ends ? reading->end_seq - reading->at_seq : reading->bad_records;
     bool fills = end > reading->at && count > 0 && end - reading->at <= UINT32_MAX;
@@ -158,6 +163,7 @@ static enum base_status mend(struct dev_tunnel *tunnel, struct tunnel_class *cla
 
 static void take_reading(struct tunnel_class *class, const struct reading *reading)
 {
+    base_assert(!reading->hole && reading->at >= class->state.tail);
     class->next = reading->at;
     class->next_seq = reading->at_seq;
     class->queued = reading->queued;
@@ -223,6 +229,7 @@ enum base_status tunnel_boot_class(struct dev_tunnel *tunnel, struct tunnel_clas
     class->maybe_sent = class->state.bound < class->next ? class->state.bound : class->next;
     class->maybe_sent =
         class->maybe_sent > class->state.tail ? class->maybe_sent : class->state.tail;
+    base_assert(class->maybe_sent >= class->state.tail && class->maybe_sent <= class->next);
     class->boot_next = class->next;
     class->sent_end = class->maybe_sent;
     tunnel_restart_sending(class);
@@ -249,6 +256,7 @@ static bool visit_peek(void *ctx, const uint8_t *key, size_t key_size, const uin
 enum base_status tunnel_repair(struct dev_tunnel *tunnel, struct tunnel_class *class,
                                uint64_t now_us)
 {
+    base_assert(class->send_next < class->next);
     if (class->send_next <
         class->maybe_sent) { // the gateway may have it, and we cannot compare any more
         BASE_TRY(tunnel_new_epoch(tunnel, class, now_us));

@@ -18,7 +18,7 @@ struct tunnel_flight *tunnel_flight_at(struct dev_tunnel *tunnel, struct tunnel_
 void tunnel_flight_push(struct dev_tunnel *tunnel, struct tunnel_class *class,
                         const struct tunnel_flight *flight)
 {
-    base_assert(class->flight_count < tunnel->config.window);
+    base_assert(class->flight_count < tunnel->config.window && flight->numbers >= 1);
     class->flight_count++;
     *tunnel_flight_at(tunnel, class, class->flight_count - 1) = *flight;
     class->send_next += flight->numbers;
@@ -28,6 +28,7 @@ void tunnel_flight_push(struct dev_tunnel *tunnel, struct tunnel_class *class,
 
 void tunnel_restart_sending(struct tunnel_class *class)
 {
+    base_assert(class->state.base_slot <= class->state.tail);
     class->flight_count = 0;
     class->send_next = class->state.tail;
     class->send_seq = class->state.tail_seq;
@@ -81,6 +82,7 @@ static bool visit_walk(void *ctx, const uint8_t *key, size_t key_size, const uin
 // From the tail to `to`; what stops short of it is CORRUPT.
 static enum base_status walk_to(struct walk *walk, uint64_t now_us)
 {
+    base_assert(walk->to >= walk->class->state.tail && walk->to <= walk->class->next);
     uint8_t key[TUNNEL_KEY];
     walk->at = walk->class->state.tail;
     walk->hash = walk->class->state.tail_hash;
@@ -111,6 +113,7 @@ static void count_settled(struct tunnel_class *class, struct tunnel_state *state
 static enum base_status settle_some(struct dev_tunnel *tunnel, struct tunnel_class *class,
                                     uint64_t now_us, uint32_t count)
 {
+    base_assert(count > 0 && count <= class->flight_count);
     struct tunnel_state state = class->state;
     for (uint32_t i = 0; i < count; i++) {
         count_settled(class, &state, tunnel_flight_at(tunnel, class, i));
@@ -138,8 +141,10 @@ static enum base_status settle_some(struct dev_tunnel *tunnel, struct tunnel_cla
     for (uint32_t i = 0; i < count; i++) {
         const struct tunnel_flight *flight = tunnel_flight_at(tunnel, class, i);
         if (!flight->is_loss) {
+            base_assert(class->queued >= flight->count);
             class->queued -= flight->count;
         } else {
+            base_assert(class->waiting[flight->reason] >= flight->count);
             class->waiting[flight->reason] -= flight->count;
         }
         class->queue_bytes -= flight->entry_bytes;
@@ -175,6 +180,7 @@ static void after_settling(struct tunnel_class *class)
 
 void tunnel_settle(struct dev_tunnel *tunnel, struct tunnel_class *class, uint64_t now_us)
 {
+    base_assert(class->acked <= class->next);
     bool refilled = false;
     class->ack_waits = true;
     while (class->state.tail < class->acked) {

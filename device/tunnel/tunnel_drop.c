@@ -7,6 +7,8 @@
 
 #include "tunnel/tunnel_private.h"
 
+#include "base/check.h"
+
 struct absorbed {
     uint64_t slot;
     struct tunnel_entry entry;
@@ -25,6 +27,7 @@ struct absorb {
 
 void tunnel_count_loss(struct tunnel_class *class, uint8_t reason, uint64_t count)
 {
+    base_assert(reason >= WIRE_TUNNEL_LOSS_QUOTA && reason < WIRE_TUNNEL_LOSS_END);
     class->pending[reason] += count;
 }
 
@@ -37,6 +40,7 @@ static bool is_mergeable(const struct tunnel_class *class, uint8_t reason)
 static void place(struct dev_tunnel *tunnel, struct tunnel_class *class, uint64_t now_us,
                   uint8_t reason)
 {
+    base_assert(class->pending[reason] > 0);
     uint64_t count = class->pending[reason];
     bool grows = is_mergeable(class, reason);
     struct tunnel_entry entry = {.is_loss = true,
@@ -49,6 +53,7 @@ static void place(struct dev_tunnel *tunnel, struct tunnel_class *class, uint64_
     }
     entry.count += count;
     uint64_t slot = grows ? class->loss_slot : class->next;
+    base_assert(slot >= class->maybe_sent); // nobody has seen it
     if (tunnel_put_loss(tunnel, class, now_us, slot, &entry) != BASE_OK) {
         return; // the next step tries again
     }
@@ -110,6 +115,7 @@ static bool visit_absorb(void *ctx, const uint8_t *key, size_t key_size, const u
             return false;
         }
     }
+    base_assert(absorb->count < TUNNEL_ABSORB_MAX);
     absorb->items[absorb->count++] = (struct absorbed){slot, entry};
     absorb->freed += entry.is_loss ? 0 : value_size;
     return absorb->count < TUNNEL_ABSORB_MAX && absorb->freed < absorb->bytes;
@@ -117,6 +123,7 @@ static bool visit_absorb(void *ctx, const uint8_t *key, size_t key_size, const u
 
 static struct tunnel_entry sum_of(const struct absorb *absorb, uint8_t reason)
 {
+    base_assert(absorb->count > 0);
     struct tunnel_entry sum = {.is_loss = true,
                                .reason = reason,
                                .seq = absorb->items[0].entry.seq,
@@ -147,8 +154,10 @@ static void count_absorbed(struct dev_tunnel *tunnel, struct tunnel_class *class
     for (uint32_t i = 0; i < absorb->count; i++) {
         const struct tunnel_entry *entry = &absorb->items[i].entry;
         if (entry->is_loss) {
+            base_assert(class->waiting[entry->reason] >= entry->count);
             class->waiting[entry->reason] -= entry->count;
         } else {
+            base_assert(class->queued >= entry->count);
             class->queued -= entry->count;
         }
         class->queue_bytes -= TUNNEL_KEY + TUNNEL_ENTRY_HEAD + entry->payload_bytes;
@@ -175,6 +184,7 @@ static void count_absorbed(struct dev_tunnel *tunnel, struct tunnel_class *class
 static uint64_t absorb_run(struct dev_tunnel *tunnel, struct tunnel_class *class,
                            struct absorb *absorb, uint64_t from, uint8_t reason)
 {
+    base_assert(from >= class->maybe_sent);
     uint8_t key[TUNNEL_KEY];
     tunnel_key(class, from, key);
     absorb->freed = 0;

@@ -102,6 +102,8 @@ enum base_status tunnel_entry_read(const struct tunnel_class *class, uint64_t sl
 enum base_status tunnel_put_entry(struct dev_tunnel *tunnel, struct tunnel_class *class,
                                   uint64_t now_us, const struct tunnel_placing *placing)
 {
+    base_assert(placing->entry->numbers >= 1 && placing->entry->count >= 1);
+    base_assert(placing->entry->is_loss == (placing->entry->payload_bytes == 0));
     uint8_t key[TUNNEL_KEY];
     tunnel_key(class, placing->slot, key);
     uint8_t *head = placing->payload - TUNNEL_ENTRY_HEAD; // the room in front of it
@@ -142,6 +144,7 @@ uint64_t tunnel_chain_of(const struct tunnel_class *class, uint64_t slot,
                          const struct tunnel_entry *entry, const uint8_t *payload,
                          uint64_t prev_hash)
 {
+    base_assert(slot >= class->state.base_slot && entry->seq >= class->state.base_seq);
     if (!entry->is_loss) {
         return wire_tunnel_chain(prev_hash, payload, entry->payload_bytes);
     }

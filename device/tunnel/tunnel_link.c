@@ -7,6 +7,8 @@
 #include "tunnel/tunnel_private.h"
 #include "tunnel/tunnel_send.h"
 
+#include "base/check.h"
+
 #define SILENCE_US (DEV_TUNNEL_SILENCE_MS * TUNNEL_MS)
 #define UNMOVED_US (DEV_TUNNEL_UNMOVED_MS * TUNNEL_MS)
 
@@ -32,6 +34,7 @@ enum base_status dev_tunnel_ending(int http_status, enum base_status status)
 
 static bool belongs(const struct dev_tunnel *tunnel, uint32_t stream, unsigned id)
 {
+    base_assert(id < WIRE_TUNNEL_CLASSES);
     return tunnel->classes[id] != NULL && tunnel->classes[id]->stream == stream;
 }
 
@@ -62,6 +65,7 @@ static bool has_flight(const struct dev_tunnel *tunnel, uint32_t stream)
 
 static void add_class(const struct tunnel_class *class, struct wire_tunnel_hello *hello)
 {
+    base_assert(hello->class_count < WIRE_TUNNEL_CLASSES);
     hello->classes[hello->class_count++] = (struct wire_tunnel_hello_class){
         .class_id = class->id,
         .epoch = class->state.epoch,
@@ -97,6 +101,7 @@ static enum base_status send_hello(struct dev_tunnel *tunnel, uint32_t stream, u
 
 static void say_hello(struct dev_tunnel *tunnel, uint32_t stream, uint64_t now_us)
 {
+    base_assert(tunnel->streams[stream].state != TUNNEL_CLOSED);
     enum base_status status = send_hello(tunnel, stream, now_us);
     if (status == BASE_OK) {
         tunnel->streams[stream].said_hello = true;
@@ -122,6 +127,7 @@ static void begin_class(struct tunnel_class *class)
 static void open_stream(struct dev_tunnel *tunnel, uint32_t stream, uint64_t now_us)
 {
     struct tunnel_stream *s = &tunnel->streams[stream];
+    base_assert(s->classes != 0 && s->state == TUNNEL_CLOSED);
     uint8_t class_id = 0;
     while (!belongs(tunnel, stream, class_id)) {
         class_id++;
@@ -164,6 +170,7 @@ void tunnel_open_streams(struct dev_tunnel *tunnel, uint64_t now_us)
 
 void tunnel_stream_gone(struct dev_tunnel *tunnel, uint32_t stream, uint64_t now_us)
 {
+    base_assert(stream < WIRE_TUNNEL_CLASSES);
     struct tunnel_stream *s = &tunnel->streams[stream];
     *s = (struct tunnel_stream){.classes = s->classes};
     for (unsigned id = 0; id < WIRE_TUNNEL_CLASSES; id++) {

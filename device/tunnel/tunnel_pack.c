@@ -6,6 +6,7 @@
 
 #include "tunnel/tunnel_private.h"
 
+#include "base/check.h"
 #include "base/hash.h"
 
 #define SMALLEST     64 // below, nothing is gained
@@ -20,6 +21,7 @@ void tunnel_unload(struct dev_tunnel *tunnel)
 
 enum base_status tunnel_load(struct dev_tunnel *tunnel, struct tunnel_class *class, uint64_t slot)
 {
+    base_assert(slot >= class->state.tail);
     if (tunnel->buffers.raw_class == class && tunnel->buffers.raw_slot == slot) {
         return BASE_OK;
     }
@@ -49,6 +51,7 @@ enum base_status tunnel_load(struct dev_tunnel *tunnel, struct tunnel_class *cla
 
 static enum base_status compress(struct dev_tunnel *tunnel, uint32_t dict, size_t capacity)
 {
+    base_assert(capacity <= tunnel->buffers.pack_capacity);
     const struct dev_tunnel_codec *codec = &tunnel->ports.codec;
     size_t size = 0;
     const struct dev_tunnel_compression what = {
@@ -70,6 +73,7 @@ static enum base_status compress(struct dev_tunnel *tunnel, uint32_t dict, size_
 
 void tunnel_pack(struct dev_tunnel *tunnel, uint32_t dict, bool plain)
 {
+    base_assert(tunnel->buffers.raw_class != NULL && !tunnel->buffers.raw_entry.is_loss);
     uint32_t raw = tunnel->buffers.raw_entry.payload_bytes;
     uint32_t wanted = raw < DICT_BELOW ? dict : 0;
     if (tunnel->buffers.pack_done && tunnel->buffers.pack_wanted == wanted &&

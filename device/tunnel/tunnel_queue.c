@@ -8,6 +8,7 @@
 #include "tunnel/tunnel_private.h"
 #include "tunnel/tunnel_send.h"
 
+#include "base/check.h"
 #include "base/hash.h"
 
 #include <string.h>
@@ -48,6 +49,7 @@ static struct base_str keep_text(struct tunnel_class *class, const struct dev_tu
 void tunnel_append(struct dev_tunnel *tunnel, struct tunnel_class *class, uint64_t now_us,
                    const struct wire_upload_record *record)
 {
+    base_assert(tunnel_fits(tunnel, class, record));
     struct tunnel_open *open = &class->open;
     uint32_t upload = open->upload_count;
     if (find_upload(open, &record->key, &upload) == NULL) {
@@ -92,6 +94,7 @@ bool tunnel_is_stored(const struct dev_tunnel *tunnel, uint64_t mark)
 enum base_status tunnel_promise(struct dev_tunnel *tunnel, struct tunnel_class *class,
                                 uint64_t now_us, uint64_t end)
 {
+    base_assert(end <= class->next);
     if (end <= class->state.bound) {
         return BASE_OK;
     }
@@ -164,6 +167,7 @@ static enum base_status put_batch(struct dev_tunnel *tunnel, struct tunnel_class
 static enum base_status enqueue(struct dev_tunnel *tunnel, struct tunnel_class *class,
                                 uint64_t now_us, uint32_t count, size_t size)
 {
+    base_assert(count > 0 && size > 0 && size <= tunnel->buffers.raw_capacity);
     uint64_t bytes = TUNNEL_KEY + TUNNEL_ENTRY_HEAD + size;
     if (!make_room(tunnel, class, now_us, bytes)) {
         tunnel_count_loss(class, WIRE_TUNNEL_LOSS_QUOTA, count);
@@ -209,27 +213,18 @@ static bool sampled_away(const struct dev_tunnel *tunnel, const struct tunnel_cl
                               class->sample_ppm);
 }
 
-// What a batch is made of.
-struct content {
-    const struct wire_upload_key *uploads;
-    uint32_t upload_count;
-    const struct wire_record *records;
-    uint32_t count;
-};
-
 static enum base_status close_records(struct dev_tunnel *tunnel, struct tunnel_class *class,
-                                      uint64_t now_us, const struct content *content)
+                                      uint64_t now_us, const struct wire_batch_content *content)
 {
+    base_assert(content->record_count > 0);
     if (sampled_away(tunnel, class, now_us)) {
-        tunnel_count_loss(class, WIRE_TUNNEL_LOSS_POLICY, content->count);
+        tunnel_count_loss(class, WIRE_TUNNEL_LOSS_POLICY, content->record_count);
         return BASE_OK;
     }
     size_t size = 0;
     tunnel_unload(tunnel);
-    BASE_TRY(wire_batch_encode(content->uploads, content->upload_count, content->records,
-                               content->count, tunnel->buffers.raw, tunnel->buffers.raw_capacity,
-                               &size));
-    return enqueue(tunnel, class, now_us, content->count, size);
+    BASE_TRY(wire_batch_encode(content, tunnel->buffers.raw, tunnel->buffers.raw_capacity, &size));
+    return enqueue(tunnel, class, now_us, content->record_count, size);
 }
 
 enum base_status tunnel_close(struct dev_tunnel *tunnel, struct tunnel_class *class,
@@ -237,8 +232,8 @@ enum base_status tunnel_close(struct dev_tunnel *tunnel, struct tunnel_class *cl
 {
     const struct tunnel_open *open = &class->open;
     if (open->count > 0) {
-        const struct content content = {open->uploads, open->upload_count, open->records,
-                                        open->count};
+        const struct wire_batch_content content = {open->uploads, open->upload_count, open->records,
+                                                   open->count};
         BASE_TRY(close_records(tunnel, class, now_us, &content));
         empty_open(class);
     }
@@ -255,7 +250,7 @@ enum base_status tunnel_close_large(struct dev_tunnel *tunnel, struct tunnel_cla
         .bytes = record->bytes,
         .size = record->size,
     };
-    const struct content content = {&record->key, 1, &one, 1};
+    const struct wire_batch_content content = {&record->key, 1, &one, 1};
     BASE_TRY(close_records(tunnel, class, now_us, &content));
     tunnel_place_pending(tunnel, class, now_us);
     return BASE_OK;

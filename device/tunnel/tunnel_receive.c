@@ -6,6 +6,8 @@
 #include "tunnel/tunnel_private.h"
 #include "tunnel/tunnel_reject.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 #define DRAIN_MS 10000 // what is under way may still be acknowledged
@@ -32,6 +34,7 @@ static int64_t more_credit(int64_t have, uint32_t more)
 // An interrupted batch goes on where the gateway has it, if it still comes out the same.
 static void resume(struct tunnel_class *class, const struct wire_tunnel_welcome_class *entry)
 {
+    base_assert(class->welcomed);
     struct tunnel_part *part = &class->part;
     bool same = entry->partial_bytes > 0 && part->known && !part->active &&
                 class->flight_count == 0 && part->epoch == class->state.epoch &&
@@ -123,6 +126,7 @@ static enum base_status on_ack(struct dev_tunnel *tunnel, uint32_t stream, uint6
         return BASE_ERR_INVALID; // half of it was sent
     }
     tunnel->streams[stream].moved_us = now_us;
+    base_assert(slot > class->state.tail && slot <= class->next);
     class->acked = slot;
     tunnel_settle(tunnel, class, now_us);
     tunnel_fruit(tunnel, now_us);
@@ -296,6 +300,7 @@ void dev_tunnel_on_bytes(struct dev_tunnel *tunnel, uint32_t stream, uint64_t no
     s->heard_us = now_us;
     tunnel->radio_us = now_us;
     while (s->state != TUNNEL_CLOSED) {
+        base_assert(s->input_size <= sizeof(s->input));
         size_t room = sizeof(s->input) - s->input_size;
         size_t take = size < room ? size : room;
         if (take > 0) {
@@ -314,6 +319,7 @@ void dev_tunnel_on_bytes(struct dev_tunnel *tunnel, uint32_t stream, uint64_t no
             return; // the buffer holds the largest frame, so all of `bytes` is in it
         }
         if (s->state != TUNNEL_CLOSED) {
+            base_assert(used <= s->input_size);
             memmove(s->input, s->input + used, s->input_size - used);
             s->input_size -= used;
         }

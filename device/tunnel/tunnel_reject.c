@@ -76,6 +76,7 @@ static void quarantine_key(uint64_t serial, uint8_t out[TUNNEL_KEY])
 static enum base_status put_quarantine(struct dev_tunnel *tunnel, const struct tunnel_class *class,
                                        uint64_t now_us, const struct split *split, uint32_t index)
 {
+    base_assert(index < split->count);
     uint8_t value[3 + DEV_TUNNEL_QUARANTINE_BYTES];
     struct wire_record record = split->records[index];
     const struct wire_upload_key upload = split->batch.uploads[record.upload];
@@ -83,8 +84,8 @@ static enum base_status put_quarantine(struct dev_tunnel *tunnel, const struct t
     uint32_t room = DEV_TUNNEL_QUARANTINE_BYTES - 256; // the columns and names of one record
     record.size = record.size < room ? record.size : room;
     size_t size = 0;
-    BASE_TRY(
-        wire_batch_encode(&upload, 1, &record, 1, value + 3, DEV_TUNNEL_QUARANTINE_BYTES, &size));
+    BASE_TRY(wire_batch_encode(&(struct wire_batch_content){&upload, 1, &record, 1}, value + 3,
+                               DEV_TUNNEL_QUARANTINE_BYTES, &size));
     value[0] = class->id;
     value[1] = (uint8_t)-split->status;
     value[2] = (uint8_t)(-split->status >> 8);
@@ -135,6 +136,7 @@ struct pieces {
 static enum base_status make_piece(struct dev_tunnel *tunnel, const struct split *split,
                                    uint32_t from, uint32_t count, struct pieces *pieces)
 {
+    base_assert(pieces->count < 2 && count > 0 && from + count <= split->count);
     // Behind the piece before, with room for its head.
     uint8_t *at = tunnel->buffers.pack;
     uint64_t seq = pieces->first_seq;
@@ -144,8 +146,10 @@ static enum base_status make_piece(struct dev_tunnel *tunnel, const struct split
     }
     size_t capacity = (size_t)(tunnel->buffers.pack + tunnel->buffers.pack_capacity - at);
     size_t size = 0;
-    BASE_TRY(wire_batch_encode(split->batch.uploads, split->batch.upload_count,
-                               split->records + from, count, at, capacity, &size));
+    BASE_TRY(wire_batch_encode(&(struct wire_batch_content){split->batch.uploads,
+                                                            split->batch.upload_count,
+                                                            split->records + from, count},
+                               at, capacity, &size));
     pieces->payloads[pieces->count] = at;
     pieces->batches[pieces->count] = (struct tunnel_entry){
         .numbers = 1,
@@ -162,6 +166,7 @@ static enum base_status make_piece(struct dev_tunnel *tunnel, const struct split
 static enum base_status make_pieces(struct dev_tunnel *tunnel, struct split *split,
                                     struct pieces *pieces)
 {
+    base_assert(split->refused < split->count);
     uint32_t half = split->count / 2;
     tunnel->buffers.pack_done = false; // the pieces lie in its place
     if (split->bad == 0) {
@@ -287,6 +292,7 @@ static enum base_status refuse_batch(struct dev_tunnel *tunnel, struct tunnel_cl
 // What of the batch in raw is refused. INVALID: a record it does not have.
 static enum base_status read_refused(const struct wire_tunnel_reject *reject, struct split *split)
 {
+    base_assert(split->count > 0);
     split->status = reject->status;
     if (reject->record == WIRE_TUNNEL_NO_RECORD) {
         split->refused = split->count == 1 ? 1 : 0; // it is the one

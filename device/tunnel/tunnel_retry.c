@@ -7,6 +7,8 @@
 
 #include "tunnel/tunnel_private.h"
 
+#include "base/check.h"
+
 #define BASE_US (DEV_TUNNEL_BACKOFF_BASE_MS * TUNNEL_MS)
 #define CAP_US  (DEV_TUNNEL_BACKOFF_CAP_MS * TUNNEL_MS)
 
@@ -28,6 +30,7 @@ void tunnel_failed(struct dev_tunnel *tunnel, uint64_t now_us)
     } else {
         uint64_t most = tunnel->backoff.wait_us * 3;
         most = most < CAP_US ? most : CAP_US;
+        base_assert(most >= BASE_US);
         wait = BASE_US + tunnel_draw(tunnel, most - BASE_US);
         tunnel->backoff.wait_us = wait;
     }

@@ -11,6 +11,8 @@
 #include "tunnel/tunnel_private.h"
 #include "tunnel/tunnel_queue.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 #define WEIGHT 5 // of as many sends of class 2 and 3, one is class 3's
@@ -103,6 +105,7 @@ static bool hand_over(struct dev_tunnel *tunnel, struct tunnel_class *class, uin
 static void went_out(struct dev_tunnel *tunnel, struct tunnel_class *class, uint64_t now_us,
                      uint64_t hash, bool with_dict)
 {
+    base_assert(tunnel->buffers.raw_class == class && tunnel->buffers.raw_slot == class->send_next);
     const struct tunnel_entry *entry = &tunnel->buffers.raw_entry;
     const struct tunnel_flight flight = {
         .hash = hash,
@@ -131,6 +134,7 @@ static void count_sent(struct tunnel_class *class)
 
 static bool send_loss(struct dev_tunnel *tunnel, struct tunnel_class *class, uint64_t now_us)
 {
+    base_assert(tunnel->buffers.raw_class == class && tunnel->buffers.raw_entry.is_loss);
     const struct tunnel_entry *entry = &tunnel->buffers.raw_entry;
     struct wire_tunnel_loss_frame loss = {
         .class_id = class->id,
@@ -161,6 +165,7 @@ static bool has_credit(const struct tunnel_class *class, uint32_t bytes, uint32_
 
 static void spend(struct tunnel_class *class, uint32_t bytes, uint32_t records)
 {
+    base_assert(has_credit(class, bytes, records));
     class->credit_bytes -= bytes;
     class->credit_records -= records;
     class->used_bytes += bytes;
@@ -180,6 +185,7 @@ static uint32_t dict_for(const struct dev_tunnel *tunnel, const struct tunnel_cl
 
 static bool send_batch(struct dev_tunnel *tunnel, struct tunnel_class *class, uint64_t now_us)
 {
+    base_assert(!tunnel->buffers.raw_entry.is_loss && !class->part.active);
     const struct tunnel_entry *entry = &tunnel->buffers.raw_entry;
     tunnel_pack(tunnel, dict_for(tunnel, class), false);
     uint32_t part = tunnel->buffers.pack_bytes < WIRE_TUNNEL_PART_MAX ? tunnel->buffers.pack_bytes
@@ -209,6 +215,7 @@ static bool send_batch(struct dev_tunnel *tunnel, struct tunnel_class *class, ui
         tunnel_give_up(tunnel, class->stream, now_us, "a batch cannot be written");
         return false;
     }
+    base_assert(size <= TUNNEL_ROOM);
     memcpy(bytes - size, head, size); // the room in front
     if (!hand_over(tunnel, class, now_us, bytes - size, size + part)) {
         return false;
@@ -246,6 +253,8 @@ static bool repack(struct dev_tunnel *tunnel, const struct tunnel_class *class)
 
 static bool send_chunk(struct dev_tunnel *tunnel, struct tunnel_class *class, uint64_t now_us)
 {
+    base_assert(class->part.slot == class->send_next);
+    base_assert(class->part.offset < class->part.sent_bytes);
     if (!repack(tunnel, class)) {
         class->part = (struct tunnel_part){0}; // a new BATCH frame takes its place
         return true;
@@ -270,6 +279,7 @@ static bool send_chunk(struct dev_tunnel *tunnel, struct tunnel_class *class, ui
         tunnel_give_up(tunnel, class->stream, now_us, "a chunk cannot be written");
         return false;
     }
+    base_assert(head_size <= TUNNEL_ROOM + class->part.offset);
     memcpy(kept, bytes - head_size, head_size); // the bytes before are needed again
     memcpy(bytes - head_size, head, head_size);
     bool sent = hand_over(tunnel, class, now_us, bytes - head_size, head_size + size);

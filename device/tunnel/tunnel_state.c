@@ -27,6 +27,8 @@ static void state_key(const struct tunnel_class *class, uint8_t out[STATE_KEY])
 enum base_status tunnel_put_state(struct dev_tunnel *tunnel, struct tunnel_class *class,
                                   uint64_t now_us, const struct tunnel_state *state, bool high)
 {
+    base_assert(state->base_slot <= state->tail && state->tail <= state->bound);
+    base_assert(state->base_seq <= state->tail_seq);
     uint8_t value[STATE_BYTES];
     struct base_writer writer;
     base_writer_init(&writer, value, sizeof(value));

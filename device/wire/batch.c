@@ -46,26 +46,30 @@ static enum base_status check_record(const struct wire_record *record, uint32_t 
     return record->size > WIRE_RECORD_BYTES_MAX ? BASE_ERR_TOO_LARGE : BASE_OK;
 }
 
-static enum base_status check_input(const struct wire_upload_key *uploads, uint32_t upload_count,
-                                    const struct wire_record *records, uint32_t record_count)
+static enum base_status check_input(const struct wire_batch_content *content)
 {
-    if (upload_count > WIRE_BATCH_UPLOADS_MAX || record_count > WIRE_TUNNEL_RECORDS_MAX) {
+    uint32_t upload_count = content->upload_count;
+    if (upload_count > WIRE_BATCH_UPLOADS_MAX || content->record_count > WIRE_TUNNEL_RECORDS_MAX) {
         return BASE_ERR_TOO_LARGE;
     }
-    if (upload_count == 0 || record_count == 0 || !keys_ok(uploads, upload_count)) {
+    if (upload_count == 0 || content->record_count == 0 ||
+        !keys_ok(content->uploads, upload_count)) {
         return BASE_ERR_INVALID;
     }
-    for (uint32_t i = 0; i < record_count; i++) {
-        BASE_TRY(check_record(&records[i], upload_count));
+    for (uint32_t i = 0; i < content->record_count; i++) {
+        BASE_TRY(check_record(&content->records[i], upload_count));
     }
     return BASE_OK;
 }
 
-enum base_status wire_batch_encode(const struct wire_upload_key *uploads, uint32_t upload_count,
-                                   const struct wire_record *records, uint32_t record_count,
-                                   uint8_t *out, size_t capacity, size_t *out_size)
+enum base_status wire_batch_encode(const struct wire_batch_content *content, uint8_t *out,
+                                   size_t capacity, size_t *out_size)
 {
-    BASE_TRY(check_input(uploads, upload_count, records, record_count));
+    const struct wire_upload_key *uploads = content->uploads;
+    const struct wire_record *records = content->records;
+    uint32_t upload_count = content->upload_count;
+    uint32_t record_count = content->record_count;
+    BASE_TRY(check_input(content));
     struct base_writer writer;
     base_writer_init(&writer, out, capacity < WIRE_TUNNEL_RAW_MAX ? capacity : WIRE_TUNNEL_RAW_MAX);
     base_writer_u8(&writer, WIRE_BATCH_VERSION);

@@ -59,13 +59,18 @@ struct wire_upload_record {
 bool wire_upload_key_ok(const struct wire_upload_key *key); // both names are well-formed
 bool wire_upload_key_equal(const struct wire_upload_key *a, const struct wire_upload_key *b);
 
+// What a batch holds. Borrowed during the call.
+struct wire_batch_content {
+    const struct wire_upload_key *uploads; // all different
+    uint32_t upload_count;                 // 1 to WIRE_BATCH_UPLOADS_MAX
+    const struct wire_record *records;
+    uint32_t record_count; // 1 to WIRE_TUNNEL_RECORDS_MAX
+};
+
 // Builds in the caller's buffer without copying bodies twice: uploads and records are given whole.
 // INVALID, TOO_LARGE.
-BASE_NODISCARD enum base_status wire_batch_encode(const struct wire_upload_key *uploads,
-                                                  uint32_t upload_count,
-                                                  const struct wire_record *records,
-                                                  uint32_t record_count, uint8_t *out,
-                                                  size_t capacity, size_t *out_size);
+BASE_NODISCARD enum base_status wire_batch_encode(const struct wire_batch_content *content,
+                                                  uint8_t *out, size_t capacity, size_t *out_size);
 
 // A checked view of a payload: every size and column was validated; nothing is copied.
 struct wire_batch {

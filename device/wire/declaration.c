@@ -195,6 +195,7 @@ enum base_status wire_declaration_parse(const uint8_t *bytes, size_t size,
         out->attributes[i] = wire_text_read(&reader, UINT8_MAX);
     }
     read_uploads(&reader, out);
+    base_assert(out->trigger_count <= WIRE_DECLARATION_TRIGGERS_MAX);
     BASE_TRY(base_reader_finish(&reader));
     return declaration_check(out);
 }

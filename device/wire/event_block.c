@@ -271,23 +271,22 @@ static void write_values(struct encoder *encoder, struct base_writer *writer)
     }
 }
 
-enum base_status wire_event_block_encode(const struct wire_event *events, uint32_t count,
-                                         uint32_t boot, uint8_t *out, size_t capacity,
-                                         size_t *out_size)
+enum base_status wire_event_block_encode(const struct wire_event_list *list, uint8_t *out,
+                                         size_t capacity, size_t *out_size)
 {
-    if (count == 0) {
+    if (list->count == 0) {
         return BASE_ERR_INVALID;
     }
-    if (count > WIRE_EVENT_BLOCK_EVENTS_MAX) {
+    if (list->count > WIRE_EVENT_BLOCK_EVENTS_MAX) {
         return BASE_ERR_TOO_LARGE;
     }
-    struct encoder encoder = {.events = events, .count = count};
+    struct encoder encoder = {.events = list->events, .count = list->count};
     struct base_writer writer;
     base_writer_init(&writer, out,
                      capacity < WIRE_EVENT_BLOCK_BYTES_MAX ? capacity : WIRE_EVENT_BLOCK_BYTES_MAX);
     gather(&encoder, &writer);
     BASE_TRY(writer.status);
-    write_head(&encoder, &writer, boot);
+    write_head(&encoder, &writer, list->boot);
     for (unsigned column = 0; column < COLUMN_ATTRS; column++) {
         write_column(&encoder, &writer, (enum column)column);
     }

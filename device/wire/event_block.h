@@ -43,10 +43,17 @@ struct wire_event { // as struct dev_event, without hashes
     uint32_t attr_count;
 };
 
-// Seqs must ascend. INVALID; TOO_LARGE: over a limit or `capacity`, try with fewer events.
-BASE_NODISCARD enum base_status wire_event_block_encode(const struct wire_event *events,
-                                                        uint32_t count, uint32_t boot, uint8_t *out,
-                                                        size_t capacity, size_t *out_size);
+// Events on their way into a block. Borrowed during the call.
+struct wire_event_list {
+    const struct wire_event *events; // seqs must ascend
+    uint32_t count;                  // 1 to WIRE_EVENT_BLOCK_EVENTS_MAX
+    uint32_t boot;                   // of all of them
+};
+
+// INVALID; TOO_LARGE: over a limit or `capacity`, try with fewer events.
+BASE_NODISCARD enum base_status wire_event_block_encode(const struct wire_event_list *list,
+                                                        uint8_t *out, size_t capacity,
+                                                        size_t *out_size);
 
 // A checked block and the walk over it; about 17 KB. Texts are borrowed from the block's bytes,
 // attributes from this struct, until the next call of _next.

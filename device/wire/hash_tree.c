@@ -52,6 +52,7 @@ void wire_tree_build(const struct wire_hasher *hasher, struct wire_sha256 *nodes
 uint32_t wire_tree_path(const struct wire_sha256 *nodes, uint32_t count, uint32_t index,
                         struct wire_sha256 *out)
 {
+    base_assert(index < count && (nodes == NULL) == (out == NULL));
     const struct wire_sha256 *level = nodes;
     uint32_t size = 0;
     while (count > 1) {
@@ -66,30 +67,34 @@ uint32_t wire_tree_path(const struct wire_sha256 *nodes, uint32_t count, uint32_
         index /= 2;
         count = (count + 1) / 2;
     }
+    base_assert(size <= WIRE_TREE_PATH_MAX);
     return size;
 }
 
 enum base_status wire_tree_verify(const struct wire_hasher *hasher, const struct wire_sha256 *leaf,
-                                  uint32_t count, uint32_t index, const struct wire_sha256 *path,
-                                  uint32_t path_count, const struct wire_sha256 *root)
+                                  const struct wire_tree_way *way, const struct wire_sha256 *root)
 {
+    uint32_t count = way->leaves;
+    uint32_t index = way->index;
     if (count == 0 || count > WIRE_TREE_LEAVES_MAX || index >= count ||
-        path_count != wire_tree_path(NULL, count, index, NULL)) {
+        way->path_count != wire_tree_path(NULL, count, index, NULL)) {
         return BASE_ERR_INVALID;
     }
     struct wire_sha256 node = *leaf;
-    for (uint32_t used = 0; count > 1; count = (count + 1) / 2, index /= 2) {
+    uint32_t used = 0;
+    for (; count > 1; count = (count + 1) / 2, index /= 2) {
         struct wire_sha256 above;
         if ((index ^ 1) >= count) {
             continue;
         }
         if (index % 2 == 1) {
-            join(hasher, &path[used], &node, &above);
+            join(hasher, &way->path[used], &node, &above);
         } else {
-            join(hasher, &node, &path[used], &above);
+            join(hasher, &node, &way->path[used], &above);
         }
         node = above;
         used++;
     }
+    base_assert(used == way->path_count && index == 0);
     return wire_sha256_equal(&node, root) ? BASE_OK : BASE_ERR_HASH;
 }

@@ -26,11 +26,17 @@ void wire_tree_build(const struct wire_hasher *hasher, struct wire_sha256 *nodes
 // Hashes on the way of leaf `index`, lowest first; without `nodes` (NULL) only their number.
 uint32_t wire_tree_path(const struct wire_sha256 *nodes, uint32_t count, uint32_t index,
                         struct wire_sha256 *out);
+// The way of a leaf up to the root, as it was said.
+struct wire_tree_way {
+    uint32_t leaves;                // of the tree
+    uint32_t index;                 // of the leaf among them
+    const struct wire_sha256 *path; // as wire_tree_path gives it
+    uint32_t path_count;
+};
 // INVALID: no such leaf, or a path of another length; HASH: it leads to another root.
 BASE_NODISCARD enum base_status wire_tree_verify(const struct wire_hasher *hasher,
-                                                 const struct wire_sha256 *leaf, uint32_t count,
-                                                 uint32_t index, const struct wire_sha256 *path,
-                                                 uint32_t path_count,
+                                                 const struct wire_sha256 *leaf,
+                                                 const struct wire_tree_way *way,
                                                  const struct wire_sha256 *root);
 
 #endif

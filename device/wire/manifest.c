@@ -162,6 +162,7 @@ enum base_status wire_manifest_encode(const struct wire_manifest *manifest, uint
     base_writer_init(&writer, out,
                      capacity < WIRE_MANIFEST_BYTES_MAX ? capacity : WIRE_MANIFEST_BYTES_MAX);
     write_head(&writer, manifest);
+    base_assert(manifest->file_count > 0); // the entry is one of them
     for (uint32_t i = 0; i < manifest->file_count; i++) {
         wire_manifest_file_write(&writer, &manifest->files[i]);
     }
@@ -212,6 +213,7 @@ static void read_head(struct base_reader *reader, struct wire_manifest *out)
         file_count = 0;
     }
     out->file_count = (uint32_t)file_count;
+    base_assert(out->config.size <= WIRE_MANIFEST_CONFIG_MAX);
 }
 
 void wire_manifest_file_read(struct base_reader *reader, struct wire_manifest_file *file)

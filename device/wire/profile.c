@@ -39,6 +39,7 @@ uint64_t wire_profile_refused_term(uint64_t mark)
 
 bool wire_profile_refuses(const struct wire_profile *profile, uint64_t mark)
 {
+    base_assert(profile->refused_count <= WIRE_PROFILE_REFUSED_MAX);
     struct base_reader reader;
     base_reader_init(&reader, profile->refused, profile->refused_count * sizeof(mark));
     for (uint32_t i = 0; i < profile->refused_count; i++) {
@@ -52,6 +53,7 @@ bool wire_profile_refuses(const struct wire_profile *profile, uint64_t mark)
 static void write_pairs(struct base_writer *writer, const struct wire_profile_pair *pairs,
                         uint32_t count, uint8_t version)
 {
+    base_assert(count <= WIRE_PROFILE_TASKS_MAX);
     for (uint32_t i = 0; i < count; i++) {
         base_writer_u64(writer, pairs[i].task_id);
         base_writer_u64(writer, pairs[i].version_id);

@@ -5,6 +5,7 @@
 #include "wire/tunnel_frame.h"
 
 #include "base/check.h"
+#include "base/span.h"
 #include "wire/tunnel_parts.h"
 #include "wire/wiretext.h"
 
@@ -135,6 +136,7 @@ static bool batch_ok(const struct wire_tunnel_batch *batch)
 
 static uint32_t part_of(uint32_t sent_bytes)
 {
+    base_assert(sent_bytes > 0);
     return sent_bytes < WIRE_TUNNEL_PART_MAX ? sent_bytes : WIRE_TUNNEL_PART_MAX;
 }
 
@@ -176,15 +178,15 @@ enum base_status wire_tunnel_batch_head_encode(const struct wire_tunnel_batch *v
 }
 
 // The head is there; the payload's bytes behind it make the frame.
-static enum base_status append(uint8_t *out, size_t capacity, size_t head, const uint8_t *bytes,
-                               uint32_t size, size_t *out_size)
+static enum base_status append(uint8_t *out, size_t capacity, size_t head, struct base_span bytes,
+                               size_t *out_size)
 {
     base_assert(head <= capacity);
     struct base_writer writer;
     base_writer_init(&writer, out + head, capacity - head);
-    base_writer_bytes(&writer, bytes, size);
+    base_writer_bytes(&writer, bytes.data, bytes.size);
     BASE_TRY(writer.status);
-    *out_size = head + size;
+    *out_size = head + bytes.size;
     return BASE_OK;
 }
 
@@ -193,7 +195,8 @@ enum base_status wire_tunnel_batch_encode(const struct wire_tunnel_batch *value,
 {
     size_t head = 0;
     BASE_TRY(wire_tunnel_batch_head_encode(value, out, capacity, &head));
-    return append(out, capacity, head, value->bytes, value->part_bytes, out_size);
+    return append(out, capacity, head, (struct base_span){value->bytes, value->part_bytes},
+                  out_size);
 }
 
 enum base_status wire_tunnel_batch_parse(const uint8_t *payload, size_t size,
@@ -255,7 +258,7 @@ enum base_status wire_tunnel_chunk_encode(const struct wire_tunnel_chunk *value,
 {
     size_t head = 0;
     BASE_TRY(wire_tunnel_chunk_head_encode(value, out, capacity, &head));
-    return append(out, capacity, head, value->bytes, value->size, out_size);
+    return append(out, capacity, head, (struct base_span){value->bytes, value->size}, out_size);
 }
 
 enum base_status wire_tunnel_chunk_parse(const uint8_t *payload, size_t size,

@@ -4,6 +4,7 @@
 // is allocated. The frames that carry records are in tunnel_batch_frame.c.
 #include "wire/tunnel_frame.h"
 
+#include "base/check.h"
 #include "base/hash.h"
 #include "wire/tunnel_parts.h"
 #include "wire/wiretext.h"
@@ -37,12 +38,15 @@ enum base_status wire_tunnel_head(const uint8_t *bytes, size_t size,
 void wire_tunnel_begin(struct base_writer *writer, enum wire_tunnel_type type, uint8_t *out,
                        size_t capacity)
 {
+    base_assert(type_ok(type));
     base_writer_init(writer, out, capacity);
     base_writer_u32(writer, type); // the size follows when it is known
 }
 
 void wire_tunnel_patch(struct base_writer *writer, size_t payload)
 {
+    base_assert(base_writer_size(writer) >= WIRE_TUNNEL_HEAD);
+    base_assert(payload <= WIRE_TUNNEL_FRAME_MAX);
     for (size_t i = 0; i < 3; i++) {
         writer->start[1 + i] = (uint8_t)(payload >> (8 * i));
     }
@@ -52,6 +56,7 @@ enum base_status wire_tunnel_end(struct base_writer *writer, size_t *out_size)
 {
     BASE_TRY(writer->status);
     size_t size = base_writer_size(writer);
+    base_assert(size >= WIRE_TUNNEL_HEAD);
     size_t payload = size - WIRE_TUNNEL_HEAD;
     if (payload > WIRE_TUNNEL_FRAME_MAX) {
         return BASE_ERR_TOO_LARGE;
@@ -81,6 +86,7 @@ uint8_t wire_tunnel_read_class(struct base_reader *reader)
 
 void wire_tunnel_write_max(struct base_writer *writer, uint64_t value, uint64_t max)
 {
+    base_assert(max <= WIRE_TUNNEL_NUMBER_MAX);
     if (value > max) {
         base_writer_fail(writer, BASE_ERR_INVALID);
     }

@@ -56,8 +56,8 @@ enum base_status sim_seal(const struct sim_sealing *sealing, uint8_t *out, size_
         said = digest.bytes;
         said_bytes = sizeof(digest.bytes);
     }
-    BASE_TRY(wire_envelope_signed_bytes(sealing->type, said, said_bytes, message, sizeof(message),
-                                        &size));
+    BASE_TRY(wire_envelope_signed_bytes(sealing->type, (struct base_span){said, said_bytes},
+                                        message, sizeof(message), &size));
     for (uint32_t i = 0; i < sealing->key_count && i < WIRE_STATEMENT_SIGNATURES; i++) {
         struct wire_signature *signature = &envelope.signatures[envelope.signature_count++];
         struct wire_sha256 key_id = sha256(sealing->keys[i], WIRE_PUBLIC_KEY_BYTES);

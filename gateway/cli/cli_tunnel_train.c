@@ -110,7 +110,8 @@ static enum base_status record_add(struct gather *gather, const json_t *line, co
                               .wall_ms = 1,
                               .bytes = (const uint8_t *)text,
                               .size = (uint32_t)strlen(text)};
-    enum base_status status = wire_batch_encode(&key, 1, &out, 1, batch, sizeof(batch), &size);
+    enum base_status status = wire_batch_encode(&(struct wire_batch_content){&key, 1, &out, 1},
+                                                batch, sizeof(batch), &size);
     free(text);
     // What is too large for a sample, or no record, teaches nothing.
     gather->large += status == BASE_ERR_TOO_LARGE;

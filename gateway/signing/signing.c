@@ -139,8 +139,8 @@ static enum base_status signed_bytes(const struct wire_envelope *envelope,
         payload = digest.bytes;
         payload_bytes = sizeof(digest.bytes);
     }
-    return wire_envelope_signed_bytes(envelope->type, payload, payload_bytes, message,
-                                      SIGNED_BYTES_MAX, out_size);
+    return wire_envelope_signed_bytes(envelope->type, (struct base_span){payload, payload_bytes},
+                                      message, SIGNED_BYTES_MAX, out_size);
 }
 
 static enum base_status add_signature(const struct signing_key *key, const uint8_t *message,

@@ -57,7 +57,8 @@ enum base_status model_seal_envelope(uint32_t keys, uint8_t type, const uint8_t 
         said = digest.bytes;
         said_bytes = sizeof(digest.bytes);
     }
-    BASE_TRY(wire_envelope_signed_bytes(type, said, said_bytes, message, sizeof(message), &size));
+    BASE_TRY(wire_envelope_signed_bytes(type, (struct base_span){said, said_bytes}, message,
+                                        sizeof(message), &size));
     for (uint32_t key = 0; key < MODEL_KEY_COUNT; key++) {
         if ((keys >> key & 1) != 0) {
             uint8_t public[WIRE_PUBLIC_KEY_BYTES];

@@ -148,8 +148,8 @@ void rig_sign_envelope(EVP_PKEY *key, struct wire_envelope *envelope)
         payload = digest.bytes;
         payload_bytes = sizeof(digest.bytes);
     }
-    must(wire_envelope_signed_bytes(envelope->type, payload, payload_bytes, message,
-                                    sizeof(message), &size) == BASE_OK,
+    must(wire_envelope_signed_bytes(envelope->type, (struct base_span){payload, payload_bytes},
+                                    message, sizeof(message), &size) == BASE_OK,
          "signed bytes");
     sign(key, message, size, &envelope->signatures[envelope->signature_count++]);
 }
@@ -205,7 +205,8 @@ void rig_sign(struct rig *rig, const struct rig_statement *statement, struct rig
              BASE_OK,
          "release");
     payload[0] = statement->of_kind > 0 ? statement->of_kind : payload[0];
-    must(wire_envelope_signed_bytes(envelope.type, payload, envelope.payload_bytes, message,
+    must(wire_envelope_signed_bytes(envelope.type,
+                                    (struct base_span){payload, envelope.payload_bytes}, message,
                                     sizeof(message), &message_size) == BASE_OK,
          "signed bytes");
     uint32_t signers = statement->signers > 0 ? statement->signers : 1;

@@ -290,7 +290,8 @@ size_t tunnel_rig_payload(uint32_t records, size_t body_bytes, uint64_t mark, ui
                                        .size = (uint32_t)body_bytes};
     }
     size_t size = 0;
-    base_check(wire_batch_encode(&upload, 1, list, records, out, capacity, &size) == BASE_OK);
+    base_check(wire_batch_encode(&(struct wire_batch_content){&upload, 1, list, records}, out,
+                                 capacity, &size) == BASE_OK);
     free(list);
     free(bodies);
     return size;

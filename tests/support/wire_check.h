@@ -325,7 +325,8 @@ static inline enum base_status wire_check_event_block(const uint8_t *bytes, size
     base_check(head.first_seq == events[0].seq);
     base_check(head.wall_ms == events[0].wall_ms);
     size_t again_size = 0;
-    status = wire_event_block_encode(events, count, block.boot, again, sizeof(again), &again_size);
+    status = wire_event_block_encode(&(struct wire_event_list){events, count, block.boot}, again,
+                                     sizeof(again), &again_size);
     base_check(status == BASE_OK);
     base_check(wire_event_block_parse(again, again_size, &block) == BASE_OK);
     for (uint32_t i = 0; i < count; i++) {

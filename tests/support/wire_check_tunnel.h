@@ -111,8 +111,9 @@ static inline enum base_status wire_check_batch(const uint8_t *bytes, size_t siz
     size_t again_size = 0;
     base_check(count == batch.record_count);
     base_check(!wire_batch_next(&batch, &none));
-    base_check(wire_batch_encode(batch.uploads, batch.upload_count, records, count, again,
-                                 sizeof again, &again_size) == BASE_OK);
+    base_check(wire_batch_encode(
+                   &(struct wire_batch_content){batch.uploads, batch.upload_count, records, count},
+                   again, sizeof again, &again_size) == BASE_OK);
     wire_check_same(bytes, size, again, again_size);
     return BASE_OK;
 }

@@ -69,8 +69,9 @@ static enum base_status verify(struct dev_runtime *runtime, const struct wire_en
     uint8_t message[SIGNED_BYTES_MAX];
     size_t size = 0;
     uint32_t signers = 0;
-    BASE_TRY(wire_envelope_signed_bytes(envelope->type, envelope->payload, envelope->payload_bytes,
-                                        message, sizeof(message), &size));
+    BASE_TRY(wire_envelope_signed_bytes(
+        envelope->type, (struct base_span){envelope->payload, envelope->payload_bytes}, message,
+        sizeof(message), &size));
     for (uint32_t i = 0; i < runtime->settings.trusted_key_count; i++) {
         signers += key_signed(runtime, i, envelope, message, size) ? 1 : 0;
     }

@@ -248,8 +248,8 @@ enum base_status sequence_put_block(struct dev_sequence *sequence, uint64_t now_
         count = gather(sequence, events, max, &end, &bytes);
         uint32_t boot =
             sequence_record_at(sequence, sequence_skip_padding(sequence, sequence->stored))->boot;
-        status = wire_event_block_encode(events, count, boot, sequence->out, sizeof(sequence->out),
-                                         &size);
+        status = wire_event_block_encode(&(struct wire_event_list){events, count, boot},
+                                         sequence->out, sizeof(sequence->out), &size);
         max = count / 2;
     }
     BASE_TRY(status);

@@ -5,6 +5,8 @@
 
 #include "wire/wiretext.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 #define EXCLUSIVE_MAGIC "WLX1"
@@ -123,6 +125,7 @@ enum base_status wire_exclusive_parse(const uint8_t *bytes, size_t size,
 const struct wire_manifest_file *wire_exclusive_clash(const struct wire_exclusive_files *exclusive,
                                                       const struct wire_manifest *manifest)
 {
+    base_assert(exclusive->file_count <= WIRE_EXCLUSIVE_FILES_MAX);
     for (uint32_t i = 0; i < exclusive->file_count; i++) {
         for (uint32_t j = 0; j < manifest->file_count; j++) {
             if (base_str_equal(exclusive->files[i].name, manifest->files[j].name)) {
@@ -172,6 +175,7 @@ void wire_entry_leaf(const struct wire_hasher *hasher, const struct wire_entry *
     base_writer_init(&writer, bytes, sizeof(bytes));
     base_writer_u8(&writer, LEAF_MARK);
     wire_entry_write(&writer, entry);
+    base_assert(writer.status == BASE_OK); // entries were checked where they came in
     hasher->sha256(hasher->ctx, bytes, base_writer_size(&writer), out);
 }
 
@@ -240,8 +244,10 @@ enum base_status wire_proof_verify(const struct wire_proof *proof, const struct 
     struct wire_sha256 leaf;
     BASE_TRY(proof_check(proof));
     wire_entry_leaf(hasher, &proof->entry, &leaf);
-    return wire_tree_verify(hasher, &leaf, proof->leaf_count, proof->index, proof->path,
-                            proof->path_count, root);
+    return wire_tree_verify(
+        hasher, &leaf,
+        &(struct wire_tree_way){proof->leaf_count, proof->index, proof->path, proof->path_count},
+        root);
 }
 
 // ---- Lists

@@ -238,6 +238,7 @@ enum base_status wire_timestamp_parse(const uint8_t *payload, size_t size,
 const struct wire_timestamp_scenario *
 wire_timestamp_scenario(const struct wire_timestamp *timestamp, struct base_str name)
 {
+    base_assert(timestamp->scenario_count <= WIRE_TIMESTAMP_SCENARIOS_MAX);
     for (uint32_t i = 0; i < timestamp->scenario_count; i++) {
         if (base_str_equal(timestamp->scenarios[i].name, name)) {
             return &timestamp->scenarios[i];
@@ -249,6 +250,7 @@ wire_timestamp_scenario(const struct wire_timestamp *timestamp, struct base_str 
 bool wire_timestamp_kills(const struct wire_timestamp *timestamp,
                           const struct wire_sha256 *manifest)
 {
+    base_assert(timestamp->kill_count <= WIRE_TIMESTAMP_KILLS_MAX);
     for (uint32_t i = 0; i < timestamp->kill_count; i++) {
         if (wire_sha256_equal(&timestamp->kills[i], manifest)) {
             return true;
@@ -351,7 +353,9 @@ void wire_ask_text(const struct wire_ask *ask, char out[WIRE_ASK_TEXT + 1])
     base_writer_u8(&writer, ask->flags);
     base_writer_bytes(&writer, ask->nonce, WIRE_NONCE_BYTES);
     base_writer_u64(&writer, ask->order);
+    base_assert(writer.status == BASE_OK && base_writer_size(&writer) == sizeof(bytes));
     size_t size = base_b64_encode(bytes, sizeof(bytes), out);
+    base_assert(size == WIRE_ASK_TEXT);
     out[size] = '\0';
 }
 

@@ -4,6 +4,8 @@
 // are and borrowed from the input; nothing is allocated.
 #include "wire/trust/offer.h"
 
+#include "base/check.h"
+
 enum base_status wire_offers_encode(const struct wire_offers *offers, uint8_t *out, size_t capacity,
                                     size_t *out_size)
 {
@@ -43,6 +45,7 @@ enum base_status wire_offers_encode(const struct wire_offers *offers, uint8_t *o
 
 static enum base_status parse_items(struct base_reader *reader, struct wire_offers *offers)
 {
+    base_assert(offers->count <= WIRE_OFFERS_MAX);
     for (uint32_t i = 0; i < offers->count; i++) {
         uint64_t bytes = base_reader_varint(reader);
         BASE_TRY(reader->status);

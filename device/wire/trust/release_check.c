@@ -53,6 +53,7 @@ static bool key_counts(const struct check *check, uint32_t key)
 
 static const char *role_of(const struct wire_root *root, uint32_t key)
 {
+    base_assert(key < root->key_count);
     static const char *const names[WIRE_ROLE_COUNT] = {
         [WIRE_ROLE_ROOT] = "root",
         [WIRE_ROLE_TIMESTAMP] = "timestamp",
@@ -110,14 +111,14 @@ static void say_missing(struct check *check)
     }
 }
 
-enum base_status wire_release_check(const struct wire_root *root, const uint8_t *bytes, size_t size,
+enum base_status wire_release_check(const struct wire_root *root, struct base_span envelope,
                                     const struct wire_verifier *verifier, const char *what,
                                     struct base_error *error)
 {
     struct check check = {.root = root, .verifier = verifier};
     struct wire_release release;
     uint32_t signers = 0;
-    if (wire_envelope_parse(bytes, size, &check.envelope) != BASE_OK ||
+    if (wire_envelope_parse(envelope.data, envelope.size, &check.envelope) != BASE_OK ||
         check.envelope.type != WIRE_ENVELOPE_TYPE_RELEASE ||
         wire_release_parse(check.envelope.payload, check.envelope.payload_bytes, &release) !=
             BASE_OK) {

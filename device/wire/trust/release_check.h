@@ -8,12 +8,12 @@
 #include "base/error.h"
 #include "wire/trust/root.h"
 
-// Is `bytes` (an envelope) a release that enough of the keys signed that `root` names for its task?
+// Is `envelope` a release that enough of the keys signed that `root` names for its task?
 // A beta stage counts as seen from a device of the beta channel. `what` names the statement in
 // `error` ("stage gray"): which key, by the first 16 hex digits of its id, and which role. INVALID:
 // no release statement; SIGNATURE: no key that counts signed; THRESHOLD: too few.
 BASE_NODISCARD enum base_status wire_release_check(const struct wire_root *root,
-                                                   const uint8_t *bytes, size_t size,
+                                                   struct base_span envelope,
                                                    const struct wire_verifier *verifier,
                                                    const char *what, struct base_error *error);
 

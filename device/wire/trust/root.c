@@ -213,6 +213,8 @@ enum base_status wire_root_verify(const struct wire_root *root, const struct wir
                                   uint8_t threshold, const struct wire_envelope *envelope,
                                   const struct wire_verifier *verifier)
 {
+    base_assert(threshold <= WIRE_STATEMENT_SIGNATURES);
+    base_assert(root->key_count <= WIRE_ROOT_KEYS_MAX);
     uint8_t message[SIGNED_BYTES_MAX];
     struct wire_sha256 digest;
     const uint8_t *payload = envelope->payload;
@@ -224,8 +226,8 @@ enum base_status wire_root_verify(const struct wire_root *root, const struct wir
         payload = digest.bytes;
         payload_bytes = sizeof(digest.bytes);
     }
-    BASE_TRY(wire_envelope_signed_bytes(envelope->type, payload, payload_bytes, message,
-                                        sizeof(message), &size));
+    BASE_TRY(wire_envelope_signed_bytes(envelope->type, (struct base_span){payload, payload_bytes},
+                                        message, sizeof(message), &size));
     for (uint32_t i = 0; i < root->key_count && signers < threshold; i++) {
         if ((role->keys >> i & 1u) != 0) {
             signers += key_signed(root->keys[i], envelope, message, size, verifier) ? 1 : 0;
@@ -272,6 +274,7 @@ enum base_status wire_root_follow(const struct wire_root *before, const uint8_t 
     const struct wire_role *old = &before->roles[WIRE_ROLE_ROOT];
     BASE_TRY(wire_root_verify(before, old, old->threshold, &envelope, verifier));
     BASE_TRY(wire_root_open(bytes, size, verifier, &root));
+    base_assert(root.version > 0);
     if (before->version == UINT64_MAX || root.version != before->version + 1) {
         return BASE_ERR_ROOT;
     }
@@ -293,6 +296,7 @@ static bool has_key(const struct wire_root *root, const struct wire_role *role, 
 bool wire_root_same_role(const struct wire_root *a, const struct wire_root *b,
                          enum wire_root_role role)
 {
+    base_assert((unsigned)role < WIRE_ROLE_COUNT);
     const struct wire_role *of_a = &a->roles[role];
     const struct wire_role *of_b = &b->roles[role];
     if (of_a->threshold != of_b->threshold || bits(of_a->keys) != bits(of_b->keys)) {
@@ -310,6 +314,7 @@ uint8_t wire_root_release_threshold(const struct wire_root *root,
                                     const struct wire_delegation *delegation,
                                     const struct wire_release *release, bool beta_device)
 {
+    base_assert(delegation->wide_threshold >= delegation->role.threshold);
     bool narrow = release->max_bucket <= root->wide_bucket ||
                   (release->stage_kind == STAGE_BETA && beta_device);
     return narrow ? delegation->role.threshold : delegation->wide_threshold;

@@ -147,6 +147,7 @@ static void read_oracles(struct base_reader *reader, struct wire_evidence *out)
 
 static void read_classes(struct base_reader *reader, uint8_t format, struct wire_evidence *out)
 {
+    base_assert(format >= WIRE_EVIDENCE_FORMAT_OLDEST && format <= WIRE_EVIDENCE_FORMAT);
     out->class_count = base_reader_u8(reader);
     if (out->class_count > WIRE_EVIDENCE_CLASSES_MAX) {
         base_reader_fail(reader, BASE_ERR_INVALID);

@@ -149,6 +149,7 @@ enum base_status wire_release_parse(const uint8_t *payload, size_t size, struct 
         release.shadow_memory_percent = base_reader_u16(&reader);
         wire_tolerances_read(&reader, &release.tolerances);
     }
+    base_assert(kind != 0 && (arm || release.arm_to == 0));
     BASE_TRY(base_reader_finish(&reader));
     if (!release_ok(&release) || arm != (release.arm_to != 0)) {
         return BASE_ERR_INVALID;
@@ -241,6 +242,7 @@ enum base_status wire_envelope_encode(const struct wire_envelope *envelope, uint
     BASE_TRY(envelope_check(envelope));
     struct base_writer writer;
     size_t most = wire_envelope_bytes_max(envelope->type);
+    base_assert(most > 0); // it was checked
     base_writer_init(&writer, out, capacity < most ? capacity : most);
     base_writer_bytes(&writer, ENVELOPE_MAGIC, ENVELOPE_MAGIC_SIZE);
     base_writer_u8(&writer, envelope->type);
@@ -296,19 +298,21 @@ enum base_status wire_envelope_parse(const uint8_t *bytes, size_t size, struct w
     read_signatures(&reader, &envelope);
     BASE_TRY(base_reader_finish(&reader));
     BASE_TRY(envelope_check(&envelope));
+    base_assert(envelope.payload_bytes <= most);
     *out = envelope;
     return BASE_OK;
 }
 
-enum base_status wire_envelope_signed_bytes(uint8_t type, const uint8_t *payload,
-                                            size_t payload_bytes, uint8_t *out, size_t capacity,
-                                            size_t *out_size)
+enum base_status wire_envelope_signed_bytes(uint8_t type, struct base_span payload, uint8_t *out,
+                                            size_t capacity, size_t *out_size)
 {
+    base_assert(wire_envelope_bytes_max(type) > 0);
+    base_assert(!wire_envelope_is_hashed(type) || payload.size == WIRE_SHA256_BYTES);
     struct base_writer writer;
     base_writer_init(&writer, out, capacity);
     base_writer_bytes(&writer, WIRE_STATEMENT_DOMAIN, sizeof WIRE_STATEMENT_DOMAIN);
     base_writer_u8(&writer, type);
-    base_writer_bytes(&writer, payload, payload_bytes);
+    base_writer_bytes(&writer, payload.data, payload.size);
     BASE_TRY(writer.status);
     *out_size = base_writer_size(&writer);
     return BASE_OK;

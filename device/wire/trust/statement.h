@@ -23,6 +23,7 @@
 #define WIRE_STATEMENT_H
 
 #include "base/cursor.h"
+#include "base/span.h"
 #include "wire/digest.h"
 #include "wire/tolerance.h"
 
@@ -120,9 +121,9 @@ bool wire_envelope_is_director(const uint8_t *bytes, size_t size);
 bool wire_envelope_is_hashed(uint8_t type);
 // The bytes a signature is over: domain, type, payload (of a hashed type: give the digest as the
 // payload). TOO_LARGE past `capacity`.
-BASE_NODISCARD enum base_status wire_envelope_signed_bytes(uint8_t type, const uint8_t *payload,
-                                                           size_t payload_bytes, uint8_t *out,
-                                                           size_t capacity, size_t *out_size);
+BASE_NODISCARD enum base_status wire_envelope_signed_bytes(uint8_t type, struct base_span payload,
+                                                           uint8_t *out, size_t capacity,
+                                                           size_t *out_size);
 
 BASE_C_END
 

@@ -106,7 +106,7 @@ static enum base_status check_stage(const struct wire_root *root, const json_t *
     if (base_b64_decode(base_str_of(text), bytes, sizeof(bytes), &size) != BASE_OK) {
         return base_error_set(error, BASE_ERR_INVALID, "%s: statement: not base64url", what);
     }
-    return wire_release_check(root, bytes, size, &verifier, what, error);
+    return wire_release_check(root, (struct base_span){bytes, size}, &verifier, what, error);
 }
 
 static enum cli_exit check_statements(const uint8_t *bytes, size_t size, const json_t *rollout)

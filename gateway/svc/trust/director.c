@@ -68,8 +68,7 @@ enum base_status gw_director_sign(const struct gw_signer_port *signer, enum gw_o
         gw_sha256(payload.data, payload.size, &digest);
         said = (struct base_span){digest.bytes, sizeof(digest.bytes)};
     }
-    BASE_TRY(wire_envelope_signed_bytes(envelope.type, said.data, said.size, message,
-                                        sizeof(message), &size));
+    BASE_TRY(wire_envelope_signed_bytes(envelope.type, said, message, sizeof(message), &size));
     gw_sha256(signer->keys[role], WIRE_PUBLIC_KEY_BYTES, &key_id);
     memcpy(envelope.signatures[0].key_id, key_id.bytes, WIRE_SHA256_BYTES);
     BASE_TRY(signer->sign(signer->ctx, role, message, size, envelope.signatures[0].bytes));

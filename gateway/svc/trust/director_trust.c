@@ -451,8 +451,10 @@ enum base_status gw_director_check(const struct gw_core *core, const struct gw_r
     for (uint32_t i = 0; i < release->stage_count; i++) {
         (void)snprintf(what, sizeof(what), "stage %s", release->stage_names[i]);
         if (release->statements[i].size > 0) {
-            BASE_TRY(wire_release_check(&root, release->statements[i].bytes,
-                                        release->statements[i].size, &verifier, what, error));
+            BASE_TRY(wire_release_check(
+                &root,
+                (struct base_span){release->statements[i].bytes, release->statements[i].size},
+                &verifier, what, error));
         }
     }
     return BASE_OK;

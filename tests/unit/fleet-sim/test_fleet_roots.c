@@ -210,8 +210,9 @@ static void answers_for_one_device_are_not_kept(void **state)
         uint8_t message[200];
         size_t size = 0;
         uint8_t payload[32] = {type};
-        assert_int_equal(wire_envelope_signed_bytes(type, payload, sizeof(payload), message,
-                                                    sizeof(message), &size),
+        assert_int_equal(wire_envelope_signed_bytes(type,
+                                                    (struct base_span){payload, sizeof(payload)},
+                                                    message, sizeof(message), &size),
                          BASE_OK);
         assert_int_equal(sim_message_type(message, size), type);
         for (uint32_t i = 0; i < 3; i++) {

@@ -101,7 +101,8 @@ static void send_records(struct wire_upload_key upload, const char *const *bodie
                                           .bytes = (const uint8_t *)bodies[i],
                                           .size = (uint32_t)strlen(bodies[i])};
     }
-    assert_int_equal(wire_batch_encode(&upload, 1, records, count, payload, sizeof(payload), &size),
+    assert_int_equal(wire_batch_encode(&(struct wire_batch_content){&upload, 1, records, count},
+                                       payload, sizeof(payload), &size),
                      BASE_OK);
     struct tunnel_rig_device before = device;
     size = tunnel_rig_batch(&device, payload, size, count, frame, sizeof(frame));

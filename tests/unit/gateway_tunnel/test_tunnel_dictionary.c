@@ -95,7 +95,9 @@ static size_t event_payload(uint64_t person, uint8_t *out)
                                  .bytes = (const uint8_t *)json,
                                  .size =
                                      (uint32_t)ipv_raw_json(device.id, &event, json, sizeof(json))};
-    assert_int_equal(wire_batch_encode(&upload, 1, &record, 1, out, PAYLOAD_MAX, &size), BASE_OK);
+    assert_int_equal(wire_batch_encode(&(struct wire_batch_content){&upload, 1, &record, 1}, out,
+                                       PAYLOAD_MAX, &size),
+                     BASE_OK);
     return size;
 }
 

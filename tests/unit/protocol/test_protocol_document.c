@@ -209,10 +209,11 @@ static void envelope_verifies_with_the_named_key(void **state)
 
     uint8_t message[BLOCK_MAX];
     size_t size = 0;
-    assert_int_equal(wire_envelope_signed_bytes(envelope.type, envelope.payload,
-                                                envelope.payload_bytes, message, sizeof message,
-                                                &size),
-                     BASE_OK);
+    assert_int_equal(
+        wire_envelope_signed_bytes(envelope.type,
+                                   (struct base_span){envelope.payload, envelope.payload_bytes},
+                                   message, sizeof message, &size),
+        BASE_OK);
     EVP_PKEY *public_key = EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, key, sizeof key);
     EVP_MD_CTX *context = EVP_MD_CTX_new();
     assert_non_null(public_key);
@@ -538,7 +539,9 @@ static void event_block_is_what_the_codec_writes(void **state)
     uint8_t bytes[BLOCK_MAX];
     size_t size = 0;
     assert_int_equal(
-        wire_event_block_encode(events, TEST_COUNT(events), 5, bytes, BLOCK_MAX, &size), BASE_OK);
+        wire_event_block_encode(&(struct wire_event_list){events, TEST_COUNT(events), 5}, bytes,
+                                BLOCK_MAX, &size),
+        BASE_OK);
     expect("event-block", bytes, size);
     assert_int_equal(wire_check_event_block(bytes, size), BASE_OK);
 }

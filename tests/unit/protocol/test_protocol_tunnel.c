@@ -15,7 +15,9 @@ static size_t make_payload(uint8_t *out)
         {0, WIRE_RECORD_JSON, 1790000001500, (const uint8_t *)"{\"dwell\":9}", 11},
     };
     size_t size = 0;
-    assert_int_equal(wire_batch_encode(&upload, 1, records, 2, out, BLOCK_MAX, &size), BASE_OK);
+    assert_int_equal(wire_batch_encode(&(struct wire_batch_content){&upload, 1, records, 2}, out,
+                                       BLOCK_MAX, &size),
+                     BASE_OK);
     return size;
 }
 

@@ -20,11 +20,14 @@ static void bytes_are_as_documented(void **state)
                                      'e', 3, 0, 2,   'u', 'i', 1, 'e', 2,   1,   2,   0xac, 2,
                                      1,   0, 1, 2,   1,   2,   3, '[', ']', 'a', 'b', 'c'};
     size_t size = 0;
-    assert_int_equal(wire_batch_encode(uploads, 2, two, 2, bytes, sizeof bytes, &size), BASE_OK);
+    assert_int_equal(wire_batch_encode(&(struct wire_batch_content){uploads, 2, two, 2}, bytes,
+                                       sizeof bytes, &size),
+                     BASE_OK);
     assert_int_equal(size, sizeof wanted);
     assert_memory_equal(bytes, wanted, sizeof wanted);
-    assert_int_equal(wire_batch_encode(uploads, 2, two, 2, bytes, size - 1, &size),
-                     BASE_ERR_TOO_LARGE);
+    assert_int_equal(
+        wire_batch_encode(&(struct wire_batch_content){uploads, 2, two, 2}, bytes, size - 1, &size),
+        BASE_ERR_TOO_LARGE);
     struct wire_batch batch;
     uint32_t bad = 0;
     assert_int_equal(wire_batch_parse(wanted, sizeof wanted, &batch, &bad), BASE_OK);
@@ -70,24 +73,30 @@ static void inputs_are_checked(void **state)
     size_t size = 0;
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         enum base_status status =
-            wire_batch_encode(&rows[i].upload, 1, &rows[i].record, 1, bytes, sizeof bytes, &size);
+            wire_batch_encode(&(struct wire_batch_content){&rows[i].upload, 1, &rows[i].record, 1},
+                              bytes, sizeof bytes, &size);
         if (status != rows[i].status) {
             fail_msg("row %zu: %s instead of %s", i, base_status_name(status),
                      base_status_name(rows[i].status));
         }
     }
     const struct wire_upload_key same[2] = {rows[0].upload, rows[0].upload};
-    assert_int_equal(wire_batch_encode(same, 2, &rows[0].record, 1, bytes, sizeof bytes, &size),
+    assert_int_equal(wire_batch_encode(&(struct wire_batch_content){same, 2, &rows[0].record, 1},
+                                       bytes, sizeof bytes, &size),
                      BASE_ERR_INVALID);
-    assert_int_equal(wire_batch_encode(same, 0, &rows[0].record, 1, bytes, sizeof bytes, &size),
+    assert_int_equal(wire_batch_encode(&(struct wire_batch_content){same, 0, &rows[0].record, 1},
+                                       bytes, sizeof bytes, &size),
                      BASE_ERR_INVALID);
-    assert_int_equal(wire_batch_encode(same, 1, &rows[0].record, 0, bytes, sizeof bytes, &size),
+    assert_int_equal(wire_batch_encode(&(struct wire_batch_content){same, 1, &rows[0].record, 0},
+                                       bytes, sizeof bytes, &size),
                      BASE_ERR_INVALID);
-    assert_int_equal(wire_batch_encode(same, 1, records, WIRE_TUNNEL_RECORDS_MAX + 1, bytes,
-                                       sizeof bytes, &size),
+    assert_int_equal(wire_batch_encode(&(struct wire_batch_content){same, 1, records,
+                                                                    WIRE_TUNNEL_RECORDS_MAX + 1},
+                                       bytes, sizeof bytes, &size),
                      BASE_ERR_TOO_LARGE);
     assert_int_equal(
-        wire_batch_encode(same, 1, records, WIRE_TUNNEL_RECORDS_MAX, bytes, sizeof bytes, &size),
+        wire_batch_encode(&(struct wire_batch_content){same, 1, records, WIRE_TUNNEL_RECORDS_MAX},
+                          bytes, sizeof bytes, &size),
         BASE_OK);
     assert_int_equal(wire_check_batch(bytes, size), BASE_OK);
 }
@@ -102,7 +111,9 @@ static void the_bad_record_is_named(void **state)
                                   {.size = 1, .bytes = body},
                                   {.size = 1, .bytes = body}};
     size_t size = 0;
-    assert_int_equal(wire_batch_encode(&upload, 1, four, 4, bytes, sizeof bytes, &size), BASE_OK);
+    assert_int_equal(wire_batch_encode(&(struct wire_batch_content){&upload, 1, four, 4}, bytes,
+                                       sizeof bytes, &size),
+                     BASE_OK);
     // version, upload count, upload (2 + 2 + 2), record count, time: columns begin at 10.
     const struct {
         size_t at;
@@ -164,7 +175,8 @@ static void random_batches_round_trip_and_survive_damage(void **state)
         }
         size_t size = 0;
         assert_int_equal(
-            wire_batch_encode(uploads, upload_count, records, count, bytes, sizeof bytes, &size),
+            wire_batch_encode(&(struct wire_batch_content){uploads, upload_count, records, count},
+                              bytes, sizeof bytes, &size),
             BASE_OK);
         struct wire_batch batch;
         uint32_t bad = 0;

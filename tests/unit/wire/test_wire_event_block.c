@@ -48,7 +48,9 @@ static void bytes_are_as_documented(void **state)
         6,    1,                                          // values: 3, true
     };
     size_t size = 0;
-    assert_int_equal(wire_event_block_encode(events, 2, 5, bytes, sizeof(bytes), &size), BASE_OK);
+    assert_int_equal(wire_event_block_encode(&(struct wire_event_list){events, 2, 5}, bytes,
+                                             sizeof(bytes), &size),
+                     BASE_OK);
     assert_int_equal(size, sizeof(wanted));
     assert_memory_equal(bytes, wanted, sizeof(wanted));
     assert_int_equal(wire_event_block_parse(bytes, size, &block), BASE_OK);
@@ -86,8 +88,8 @@ static void random_blocks_come_back(void **state)
             sample_block(&prng, samples, events, 1 + (uint32_t)base_prng_below(&prng, 100));
         uint32_t boot = (uint32_t)base_prng_next(&prng);
         size_t size = 0;
-        enum base_status status =
-            wire_event_block_encode(events, count, boot, bytes, sizeof(bytes), &size);
+        enum base_status status = wire_event_block_encode(
+            &(struct wire_event_list){events, count, boot}, bytes, sizeof(bytes), &size);
         assert_int_equal(status, BASE_OK);
         uint8_t *exact = test_exact(bytes, size);
         assert_int_equal(wire_event_block_parse(exact, size, &block), BASE_OK);
@@ -105,8 +107,10 @@ static void random_blocks_come_back(void **state)
         if (round % 50 == 0) {
             for (size_t room = 0; room < size; room += 1 + size / 300) {
                 uint8_t *small = malloc(room + 1);
-                assert_int_equal(wire_event_block_encode(events, count, boot, small, room, &size),
-                                 BASE_ERR_TOO_LARGE);
+                assert_int_equal(
+                    wire_event_block_encode(&(struct wire_event_list){events, count, boot}, small,
+                                            room, &size),
+                    BASE_ERR_TOO_LARGE);
                 free(small);
             }
         }
@@ -124,7 +128,8 @@ static void damaged_blocks_are_refused(void **state)
     for (unsigned round = 0; round < 6; round++) {
         uint32_t count = sample_block(&prng, samples, events, 1 + round * 2);
         size_t size = 0;
-        assert_int_equal(wire_event_block_encode(events, count, 1, bytes, sizeof(bytes), &size),
+        assert_int_equal(wire_event_block_encode(&(struct wire_event_list){events, count, 1}, bytes,
+                                                 sizeof(bytes), &size),
                          BASE_OK);
         wire_damage(&prng, bytes, size, wire_check_event_block);
     }
@@ -153,16 +158,18 @@ static void bad_events_are_refused(void **state)
     bad[9].attr_count = WIRE_EVENT_ATTRS_MAX + 1;
     size_t size = 99;
     for (unsigned i = 0; i < TEST_COUNT(bad); i++) {
-        enum base_status status =
-            wire_event_block_encode(&bad[i], 1, 1, bytes, sizeof(bytes), &size);
+        enum base_status status = wire_event_block_encode(&(struct wire_event_list){&bad[i], 1, 1},
+                                                          bytes, sizeof(bytes), &size);
         if (status != BASE_ERR_INVALID) {
             fail_msg("event %u: %s", i, base_status_name(status));
         }
     }
     const struct wire_event backwards[] = {good, good};
-    assert_int_equal(wire_event_block_encode(backwards, 2, 1, bytes, sizeof(bytes), &size),
+    assert_int_equal(wire_event_block_encode(&(struct wire_event_list){backwards, 2, 1}, bytes,
+                                             sizeof(bytes), &size),
                      BASE_ERR_INVALID);
-    assert_int_equal(wire_event_block_encode(&good, 0, 1, bytes, sizeof(bytes), &size),
+    assert_int_equal(wire_event_block_encode(&(struct wire_event_list){&good, 0, 1}, bytes,
+                                             sizeof(bytes), &size),
                      BASE_ERR_INVALID);
     assert_int_equal(size, 99);
 }
@@ -176,12 +183,14 @@ static void limits_hold(void **state)
     for (uint32_t i = 0; i <= WIRE_EVENT_BLOCK_EVENTS_MAX; i++) {
         events[i] = (struct wire_event){.seq = i, .kind = 1, .page = BASE_STR("p")};
     }
-    assert_int_equal(wire_event_block_encode(events, WIRE_EVENT_BLOCK_EVENTS_MAX + 1, 1, bytes,
-                                             sizeof(bytes), &size),
+    assert_int_equal(wire_event_block_encode(
+                         &(struct wire_event_list){events, WIRE_EVENT_BLOCK_EVENTS_MAX + 1, 1},
+                         bytes, sizeof(bytes), &size),
                      BASE_ERR_TOO_LARGE);
-    assert_int_equal(wire_event_block_encode(events, WIRE_EVENT_BLOCK_EVENTS_MAX, 1, bytes,
-                                             sizeof(bytes), &size),
-                     BASE_OK);
+    assert_int_equal(
+        wire_event_block_encode(&(struct wire_event_list){events, WIRE_EVENT_BLOCK_EVENTS_MAX, 1},
+                                bytes, sizeof(bytes), &size),
+        BASE_OK);
     // Three texts an event is more than the table holds.
     for (uint32_t i = 0; i < WIRE_EVENT_BLOCK_EVENTS_MAX; i++) {
         events[i].kind = 6;
@@ -189,18 +198,21 @@ static void limits_hold(void **state)
         events[i].item = wire_sample_text(samples[i].item, sizeof(samples[i].item), "i", i);
         events[i].name = wire_sample_text(samples[i].name, sizeof(samples[i].name), "n", i);
     }
-    assert_int_equal(wire_event_block_encode(events, WIRE_EVENT_BLOCK_EVENTS_MAX, 1, bytes,
-                                             sizeof(bytes), &size),
-                     BASE_ERR_TOO_LARGE);
-    assert_int_equal(wire_event_block_encode(events, WIRE_EVENT_BLOCK_TEXTS_MAX / 3, 1, bytes,
-                                             sizeof(bytes), &size),
+    assert_int_equal(
+        wire_event_block_encode(&(struct wire_event_list){events, WIRE_EVENT_BLOCK_EVENTS_MAX, 1},
+                                bytes, sizeof(bytes), &size),
+        BASE_ERR_TOO_LARGE);
+    assert_int_equal(wire_event_block_encode(
+                         &(struct wire_event_list){events, WIRE_EVENT_BLOCK_TEXTS_MAX / 3, 1},
+                         bytes, sizeof(bytes), &size),
                      BASE_OK);
     assert_int_equal(wire_check_event_block(bytes, size), BASE_OK);
     // An event of the greatest size there is.
     wire_sample_event(&prng, NULL, &samples[0]);
     wire_sample_attrs(&prng, &samples[0], WIRE_EVENT_ATTRS_MAX, 600);
     assert_true(samples[0].event.attrs_bytes > WIRE_EVENT_ATTRS_BYTES - 400);
-    assert_int_equal(wire_event_block_encode(&samples[0].event, 1, 1, bytes, sizeof(bytes), &size),
+    assert_int_equal(wire_event_block_encode(&(struct wire_event_list){&samples[0].event, 1, 1},
+                                             bytes, sizeof(bytes), &size),
                      BASE_OK);
     assert_int_equal(wire_check_event_block(bytes, size), BASE_OK);
     bytes[0] = 2;

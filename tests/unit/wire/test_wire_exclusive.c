@@ -75,8 +75,10 @@ static void tree_is_the_definition(void **state)
             uint32_t used = wire_tree_path(nodes, count, index, path);
             assert_int_equal(used, oracle_path(nodes, count, index, wanted));
             assert_memory_equal(path, wanted, used * sizeof(path[0]));
-            assert_int_equal(
-                wire_tree_verify(&hasher, &nodes[index], count, index, path, used, &root), BASE_OK);
+            assert_int_equal(wire_tree_verify(&hasher, &nodes[index],
+                                              &(struct wire_tree_way){count, index, path, used},
+                                              &root),
+                             BASE_OK);
         }
     }
 }
@@ -97,30 +99,35 @@ static void nothing_else_verifies(void **state)
         uint32_t index = (uint32_t)base_prng_below(&prng, count);
         uint32_t used = wire_tree_path(nodes, count, index, path);
         for (uint32_t other = 0; other < count; other++) {
-            enum base_status leaf =
-                wire_tree_verify(&hasher, &nodes[other], count, index, path, used, root);
+            enum base_status leaf = wire_tree_verify(
+                &hasher, &nodes[other], &(struct wire_tree_way){count, index, path, used}, root);
             assert_int_equal(leaf, other == index ? BASE_OK : BASE_ERR_HASH);
             if (other != index) { // the right leaf in another's place
                 assert_int_not_equal(
-                    wire_tree_verify(&hasher, &nodes[index], count, other, path, used, root),
+                    wire_tree_verify(&hasher, &nodes[index],
+                                     &(struct wire_tree_way){count, other, path, used}, root),
                     BASE_OK);
             }
         }
         for (uint32_t i = 0; i < used; i++) {
             path[i].bytes[i] ^= 4;
-            assert_int_equal(
-                wire_tree_verify(&hasher, &nodes[index], count, index, path, used, root),
-                BASE_ERR_HASH);
+            assert_int_equal(wire_tree_verify(&hasher, &nodes[index],
+                                              &(struct wire_tree_way){count, index, path, used},
+                                              root),
+                             BASE_ERR_HASH);
             path[i].bytes[i] ^= 4;
         }
-        assert_int_equal(
-            wire_tree_verify(&hasher, &nodes[index], count, index, path, used - 1, root),
-            BASE_ERR_INVALID);
-        assert_int_equal(wire_tree_verify(&hasher, &nodes[index], count, count, path, used, root),
+        assert_int_equal(wire_tree_verify(&hasher, &nodes[index],
+                                          &(struct wire_tree_way){count, index, path, used - 1},
+                                          root),
+                         BASE_ERR_INVALID);
+        assert_int_equal(wire_tree_verify(&hasher, &nodes[index],
+                                          &(struct wire_tree_way){count, count, path, used}, root),
                          BASE_ERR_INVALID);
     }
-    assert_int_equal(wire_tree_verify(&hasher, &nodes[0], 0, 0, path, 0, &nodes[0]),
-                     BASE_ERR_INVALID);
+    assert_int_equal(
+        wire_tree_verify(&hasher, &nodes[0], &(struct wire_tree_way){0, 0, path, 0}, &nodes[0]),
+        BASE_ERR_INVALID);
     assert_int_equal(wire_tree_path(NULL, WIRE_TREE_LEAVES_MAX, 0, NULL), WIRE_TREE_PATH_MAX);
 }
 

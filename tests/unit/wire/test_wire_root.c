@@ -76,8 +76,9 @@ static size_t sign(const struct wire_root *root, unsigned signers, uint8_t *out)
     assert_int_equal(wire_root_encode(root, payload, sizeof payload, &envelope.payload_bytes),
                      BASE_OK);
     toy_sha256(NULL, payload, envelope.payload_bytes, NULL, &digest);
-    assert_int_equal(wire_envelope_signed_bytes(envelope.type, digest.bytes, sizeof digest.bytes,
-                                                message, sizeof message, &message_size),
+    assert_int_equal(wire_envelope_signed_bytes(
+                         envelope.type, (struct base_span){digest.bytes, sizeof digest.bytes},
+                         message, sizeof message, &message_size),
                      BASE_OK);
     for (int number = 1; number < 16; number++) {
         if ((signers >> number & 1u) != 0) {

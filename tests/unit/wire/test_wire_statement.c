@@ -462,11 +462,13 @@ static void signed_bytes_carry_domain_and_type(void **state)
     (void)state;
     uint8_t out[32];
     size_t size = 0;
-    assert_int_equal(
-        wire_envelope_signed_bytes(1, (const uint8_t *)"pay", 3, out, sizeof out, &size), BASE_OK);
+    assert_int_equal(wire_envelope_signed_bytes(1, (struct base_span){(const uint8_t *)"pay", 3},
+                                                out, sizeof out, &size),
+                     BASE_OK);
     assert_int_equal(size, 18);
     assert_memory_equal(out, "walle-meta-v1\0\001pay", 18);
-    assert_int_equal(wire_envelope_signed_bytes(1, (const uint8_t *)"pay", 3, out, 17, &size),
+    assert_int_equal(wire_envelope_signed_bytes(1, (struct base_span){(const uint8_t *)"pay", 3},
+                                                out, 17, &size),
                      BASE_ERR_TOO_LARGE);
 }
 
