@@ -30,6 +30,8 @@ static void take_options(struct gw_ingest *ingest, const struct gw_ingest_option
     if (ingest->credit_bytes > WIRE_TUNNEL_CREDIT_MAX) {
         ingest->credit_bytes = WIRE_TUNNEL_CREDIT_MAX;
     }
+    base_assert(ingest->credit_bytes >= WIRE_TUNNEL_FIRST_CREDIT);
+    base_assert(ingest->credit_bytes <= WIRE_TUNNEL_CREDIT_MAX);
     ingest->memory_max =
         options->memory_bytes != 0 ? options->memory_bytes : GW_INGEST_MEMORY_BYTES;
     gw_thin_init(&ingest->thin, ingest->memory_max, options->thin_percent);
@@ -50,6 +52,7 @@ static enum base_status start_keeper(struct gw_ingest *ingest,
                                      const struct gw_ingest_options *options, uint64_t position,
                                      struct base_error *error)
 {
+    base_assert(ingest->keeper == NULL);
     const struct gw_keeper_options keeper = {
         .dir = options->dir,
         .log = ingest->log,
@@ -75,6 +78,7 @@ static void bound_log(struct gw_ingest *ingest, const struct gw_ingest_options *
     uint32_t percent =
         options->unproven_percent != 0 ? options->unproven_percent : GW_INGEST_UNPROVEN_PERCENT;
     gw_segment_log_stats(ingest->log, &stats);
+    base_assert(stats.end >= stats.first);
     gw_disk_guard_watch(&ingest->disk, options->dir);
     if (ingest->retain_bytes == 0) {
         ingest->retain_bytes = gw_disk_guard_share(&ingest->disk, stats.end - stats.first);

@@ -4,6 +4,8 @@
 // change: a worker may use one after it let go of the lock.
 #include "tunnel/topics.h"
 
+#include "base/check.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,6 +105,8 @@ static enum base_status make_topic(const struct gw_topics *topics, const struct 
     if (topic == NULL) {
         return base_error_set(error, BASE_ERR_NOMEM, "upload: no memory");
     }
+    base_assert(from->task.size <= UINT8_MAX);
+    base_assert(from->upload.size <= UINT8_MAX);
     topic->hash = hash_of(topics, from);
     topic->tenant = upload->tenant;
     topic->class_id = upload->class_id;
@@ -130,6 +134,8 @@ static enum base_status insert(struct gw_topics *topics, const struct wire_topic
 {
     struct gw_topic **link = find_link(topics, from, topic->hash);
     struct gw_topic *old = *link;
+    base_assert(topic->next == NULL);
+    base_assert(topics->count <= GW_TOPICS_MAX);
     if (old == NULL) {
         if (topics->count == GW_TOPICS_MAX) {
             return BASE_ERR_LIMIT;
