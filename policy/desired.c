@@ -5,6 +5,8 @@
 // it asked again with the floor, so that a device keeps what it has although that is below.
 #include "policy/desired.h"
 
+#include "policy/assert.h"
+
 bool pol_rollout_claims(const struct pol_rollout *rollout, enum pol_claim_state *out_state)
 {
     if (rollout->before_first || rollout->killed) {
@@ -113,6 +115,8 @@ static uint32_t keeps(const struct pol_claim *claims, uint32_t count,
 static struct pol_desired by(const struct pol_claim *claims, uint32_t claim,
                              enum pol_desired_rule rule)
 {
+    pol_assert(rule != POL_DESIRED_NONE);
+    pol_assert(!claims[claim].refused);
     return (struct pol_desired){claims[claim].version, claim, rule};
 }
 
@@ -149,6 +153,8 @@ struct pol_desired pol_desired(const struct pol_claim *claims, uint32_t count,
     struct pol_desired_device anything = *device;
     anything.floor = 0;
     struct pol_desired desired = decide(claims, count, &anything);
+    pol_assert(desired.claim <= count);
+    pol_assert((desired.claim == count) == (desired.rule == POL_DESIRED_NONE));
     bool follows = desired.version != 0 && desired.version != device->have;
     return follows && device->floor != 0 ? decide(claims, count, device) : desired;
 }

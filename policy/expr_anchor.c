@@ -7,6 +7,8 @@
 // attribute and their literals are neighbours (os == "a" || os == "b").
 #include "policy/expr_program.h"
 
+#include "policy/assert.h"
+
 #include <string.h>
 
 struct anchor {
@@ -77,6 +79,7 @@ bool pol_expr_anchor(const struct pol_expr *expr, struct pol_anchor *out)
             break;
         case POL_CODE_AND_SKIP:
         case POL_CODE_OR_SKIP:
+            pol_assert(depth < POL_EXPR_STACK_MAX);
             stack[depth++] = now;
             break;
         case POL_CODE_AND:
@@ -91,9 +94,11 @@ bool pol_expr_anchor(const struct pol_expr *expr, struct pol_anchor *out)
             break;
         }
     }
+    pol_assert(depth == 0);
     if (now.when_true.test == NULL) {
         return false;
     }
+    pol_assert(now.when_true.literal + now.when_true.count <= expr->literal_count);
     *out = (struct pol_anchor){
         .attr = now.when_true.test->attr,
         .values = &expr->literals[now.when_true.literal],

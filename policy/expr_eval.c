@@ -5,6 +5,7 @@
 // be compared is unknown, and Kleene's && and || carry that on, so a `not` never makes it true.
 #include "policy/expr_program.h"
 
+#include "policy/assert.h"
 #include "policy/glob.h"
 
 #include <string.h>
@@ -132,6 +133,7 @@ static enum pol_truth eval_test(const struct pol_expr *expr, const struct pol_te
     if (value == NULL) {
         return POL_UNKNOWN;
     }
+    pol_assert(test->literal + test->literal_count <= expr->literal_count);
     const struct pol_value *literals = &expr->literals[test->literal];
     struct pol_value read;
     if (!read_as(value, literals->type, &read)) {
@@ -174,6 +176,7 @@ enum pol_truth pol_expr_eval(const struct pol_expr *expr, const struct pol_attrs
             if (now.truth == (code.kind == POL_CODE_AND_SKIP ? POL_FALSE : POL_TRUE)) {
                 at = code.arg;
             } else {
+                pol_assert(depth < POL_EXPR_STACK_MAX);
                 stack[depth++] = now;
             }
             break;
@@ -185,6 +188,7 @@ enum pol_truth pol_expr_eval(const struct pol_expr *expr, const struct pol_attrs
             break;
         }
     }
+    pol_assert(depth == 0); // every operand found its operator
     if (out_test != NULL) {
         *out_test = now.test;
     }

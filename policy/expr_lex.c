@@ -5,6 +5,8 @@
 // to a number only when a further part follows it.
 #include "policy/expr_lex.h"
 
+#include "policy/assert.h"
+
 #include <stddef.h>
 #include <string.h>
 
@@ -46,6 +48,7 @@ static struct pol_token scan_name(struct pol_text text, uint32_t at)
     while (is_inner(char_at(text, token.end))) {
         token.end++;
     }
+    pol_assert(token.end > at); // its first letter was seen
     char last = text.data[token.end - 1];
     if (last == '.' || last == '-') {
         return bad(token.end - 1, "a name does not end with '.' or '-'");
@@ -219,6 +222,8 @@ struct pol_token pol_expr_next(struct pol_text text, uint32_t at)
 
 uint32_t pol_expr_unescape(struct pol_text text, const struct pol_token *token, char *out)
 {
+    pol_assert(token->kind == POL_TOKEN_STRING);
+    pol_assert(token->end <= text.size);
     uint32_t size = 0;
     for (uint32_t at = token->start + 1; at + 1 < token->end; at++) {
         char c = text.data[at];

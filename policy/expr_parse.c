@@ -6,6 +6,7 @@
 // that is checked. Types are checked where the literals are read.
 #include "policy/expr_program.h"
 
+#include "policy/assert.h"
 #include "policy/expr_lex.h"
 #include "policy/glob.h"
 
@@ -61,6 +62,7 @@ static void advance(struct parser *parser)
 
 static uint32_t emit(struct parser *parser, enum pol_code_kind kind, uint32_t arg)
 {
+    pol_assert(arg <= UINT16_MAX);
     uint32_t index = parser->out->code_count++;
     if (parser->writing) {
         parser->out->code[index] = (struct pol_code){(uint16_t)kind, (uint16_t)arg};
@@ -356,6 +358,7 @@ static bool wait(struct parser *parser, enum waiting_kind kind)
     } else if (kind == WAITING_OR) {
         waiting.skip = emit(parser, POL_CODE_OR_SKIP, 0);
     }
+    pol_assert(parser->waiting_count < WAITING_MAX); // POL_EXPR_DEPTH_MAX sees to it
     parser->waiting[parser->waiting_count++] = waiting;
     advance(parser);
     return true;
@@ -384,6 +387,7 @@ static void negate(struct parser *parser)
     while (parser->waiting_count > 0 &&
            parser->waiting[parser->waiting_count - 1].kind == WAITING_NOT) {
         odd = !odd;
+        pol_assert(parser->depth > 0);
         parser->waiting_count--;
         parser->depth--;
     }
@@ -417,6 +421,8 @@ static bool parse_close(struct parser *parser)
     if (parser->waiting_count == 0) {
         return fail(parser, parser->token.start, "')' without '('");
     }
+    pol_assert(parser->waiting[parser->waiting_count - 1].kind == WAITING_OPEN);
+    pol_assert(parser->depth > 0);
     parser->waiting_count--;
     parser->depth--;
     negate(parser);
@@ -524,7 +530,12 @@ static const struct pol_expr *write_program(struct pol_text text, const struct p
     expr->code_count = 0;
     expr->plain_size = 0;
     struct parser parser = {.text = {expr->text, text.size}, .out = expr, .writing = true};
-    (void)parse(&parser); // the same text was accepted before
+    bool again = parse(&parser);
+    pol_assert(again); // the same text was accepted before
+    (void)again;
+    pol_assert(expr->code_count == counted->code_count);
+    pol_assert(expr->literal_count == counted->literal_count);
+    pol_assert(expr->plain_size == counted->plain_size);
     return expr;
 }
 

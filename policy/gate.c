@@ -5,6 +5,8 @@
 // before a pass.
 #include "policy/gate.h"
 
+#include "policy/assert.h"
+
 #define MILLION 1000000u
 // Of the level of the two questions, where they have to be asked apart: the relative one's part.
 #define RELATIVE_PERCENT 75u
@@ -17,6 +19,8 @@ static uint64_t add_saturated(uint64_t a, uint64_t b)
 
 uint32_t pol_gate_ratio_ppm(uint64_t failures, uint64_t total)
 {
+    pol_assert(total > 0);
+    pol_assert(failures <= total);
     while (failures > UINT64_MAX / MILLION) {
         failures >>= 1;
         total >>= 1;
@@ -75,6 +79,8 @@ static struct tallied add_up(const struct pol_counts *counts)
     sums.heard.trials = add_saturated(counts->succeeded, sums.heard.failures);
     sums.failures = add_saturated(sums.heard.failures, excess_silent(counts));
     sums.completed = add_saturated(sums.heard.trials, counts->silent);
+    pol_assert(sums.heard.failures <= sums.heard.trials);
+    pol_assert(sums.failures <= sums.completed);
     return sums;
 }
 
@@ -109,6 +115,7 @@ static bool reaches(uint64_t part, uint64_t whole, uint32_t share_ppm)
 static void pass(const struct pol_gate *gate, const struct pol_counts *counts,
                  const struct tallied *sums, enum pol_reason good, struct pol_judgement *out)
 {
+    pol_assert(counts->timed_out <= sums->completed);
     uint64_t answered = sums->completed - counts->timed_out;
     uint64_t offered = add_saturated(sums->completed, counts->under_way);
     if (!reaches(answered, sums->completed, gate->min_answered_ppm)) {
@@ -142,6 +149,7 @@ static void judge_threshold(const struct pol_gate *gate, const struct pol_counts
 
 uint32_t pol_gate_part(uint32_t alpha_ppm, uint32_t percent)
 {
+    pol_assert(percent <= 100);
     uint32_t part = (uint32_t)((uint64_t)alpha_ppm * percent / 100);
     return part > 0 ? part : 1;
 }
@@ -243,6 +251,7 @@ void pol_gate_judge(const struct pol_gate *gate, const struct pol_counts *counts
         pol_trial_judge(gate, counts, in_stage_us, out);
         return;
     }
+    pol_assert(gate->rule < POL_GATE_RULE_COUNT);
     struct tallied sums = add_up(counts);
     *out =
         (struct pol_judgement){.verdict = POL_VERDICT_NO_DATA, .reason = POL_REASON_NO_COMPLETIONS};

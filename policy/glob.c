@@ -5,6 +5,8 @@
 // takes one more character, since whatever an earlier star could take, the later one can as well.
 #include "policy/glob.h"
 
+#include "policy/assert.h"
+
 #include <stddef.h>
 
 #define NO_STAR UINT32_MAX
@@ -13,6 +15,7 @@
 // beyond Unicode.
 static uint32_t next_char(const char *text, uint32_t size, uint32_t *at)
 {
+    pol_assert(*at < size);
     unsigned char first = (unsigned char)text[(*at)++];
     if (first < 0x80) {
         return first;
@@ -48,6 +51,7 @@ static void next_item(const char *pattern, uint32_t size, uint32_t *at, uint32_t
 // Is `c` in the class whose '[' is before *at? *at moves behind its ']'.
 static bool class_has(const char *pattern, uint32_t size, uint32_t *at, uint32_t c)
 {
+    pol_assert(*at > 0 && pattern[*at - 1] == '[');
     bool negated = *at < size && pattern[*at] == '!';
     *at += negated;
     bool found = false;
@@ -65,6 +69,7 @@ static bool class_has(const char *pattern, uint32_t size, uint32_t *at, uint32_t
 
 static bool check_class(const char *pattern, uint32_t size, uint32_t *at, const char **out_message)
 {
+    pol_assert(*at > 0 && pattern[*at - 1] == '[');
     uint32_t start = *at - 1;
     *at += *at < size && pattern[*at] == '!';
     bool first = true;

@@ -5,6 +5,8 @@
 // most a second's worth is saved up: after a pause no burst follows.
 #include "policy/pace.h"
 
+#include "policy/assert.h"
+
 #define MICRO          1000000u
 #define MINUTE_US      60000000u
 #define DAY_MIN        1440u
@@ -54,6 +56,7 @@ static uint64_t rate_grant(const struct pol_pace *pace, struct pol_pace_state *s
     if (state->credit > full) {
         state->credit = full;
     }
+    pol_assert(state->credit <= full);
     uint64_t whole = state->credit / MICRO;
     state->credit -= whole * MICRO;
     return whole;
@@ -74,6 +77,7 @@ uint64_t pol_pace_grant(const struct pol_pace *pace, struct pol_pace_state *stat
             grant = room;
         }
     }
+    pol_assert(grant <= room);
     state->updated_us = now_us;
     return grant;
 }
@@ -97,6 +101,8 @@ static uint32_t week_minute(uint64_t now_s, int32_t offset_min)
 static uint32_t window_wait_s(const struct pol_window *window, uint64_t now_s, int32_t offset_min)
 {
     uint32_t now_min = week_minute(now_s, window->device_time ? offset_min : 0);
+    pol_assert(now_min < WEEK_MIN);
+    pol_assert(window->start_min < DAY_MIN); // pol_window_check saw it
     uint32_t shortest = UINT32_MAX;
     for (uint32_t day = 0; day < 7; day++) {
         if ((window->weekdays >> day & 1) == 0) {

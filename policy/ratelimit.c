@@ -6,6 +6,8 @@
 // number that they do.
 #include "policy/ratelimit.h"
 
+#include "policy/assert.h"
+
 void pol_ratelimit_init(struct pol_ratelimit *limit, const struct pol_ratelimit_config *config,
                         uint64_t now_us)
 {
@@ -50,6 +52,7 @@ bool pol_ratelimit_take(struct pol_ratelimit *limit, const struct pol_ratelimit_
                         uint64_t count, uint64_t now_us)
 {
     refill(limit, config, now_us);
+    pol_assert(limit->tokens <= config->burst);
     if (limit->tokens < count) {
         return false;
     }

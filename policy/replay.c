@@ -5,6 +5,8 @@
 // checked against what the replay knows before it is judged, since a log may be damaged or made up.
 #include "policy/replay.h"
 
+#include "policy/assert.h"
+
 void pol_replay_init(struct pol_replay *replay, uint64_t created_us)
 {
     *replay = (struct pol_replay){0};
@@ -52,6 +54,7 @@ static bool replay_look(struct pol_replay *replay, const struct pol_stage *stage
     if (!look_fits(replay, stage_count, &record->slices)) {
         return false;
     }
+    pol_assert(replay->rollout.stage_index < stage_count); // look_fits saw it
     pol_slices_judge(&stages[replay->rollout.stage_index].gate, &record->slices,
                      &record->counts.control, &replay->found);
     pol_held_add(&replay->held, &replay->found);
@@ -100,6 +103,8 @@ struct pol_decision pol_replay_step(struct pol_replay *replay, const struct pol_
     case POL_RECORD_KIND_COUNT:
         break;
     }
+    pol_assert(replay->held.count <= POL_HELD_MAX);
+    pol_assert(replay->lifted.count <= POL_HELD_MAX);
     if (decision.next.stage_index != replay->rollout.stage_index) {
         replay->lifted.count = 0;
     }

@@ -4,6 +4,7 @@
 // who replays a recorded rollout: equal inputs give equal answers. Nothing is kept between calls.
 #include "policy/rollout.h"
 
+#include "policy/assert.h"
 #include "policy/bucket.h"
 
 #include <float.h>
@@ -114,6 +115,8 @@ void pol_stage_control_band(const struct pol_stage *stage, uint16_t *out_from, u
     if (!has || (stage->kind == POL_STAGE_GRAY && stage->max_bucket == POL_BUCKET_COUNT)) {
         to = from;
     }
+    pol_assert(from <= to);
+    pol_assert(from <= POL_BUCKET_COUNT);
     *out_from = (uint16_t)from;
     *out_to = (uint16_t)(to < POL_BUCKET_COUNT ? to : POL_BUCKET_COUNT);
 }
@@ -132,6 +135,7 @@ static bool for_everybody(const struct pol_stage *stage)
 static uint16_t share_before(const struct pol_stage *stages, uint32_t index, uint32_t mask)
 {
     uint16_t share = 0;
+    pol_assert(index < POL_STAGES_MAX); // as many bits the mask has
     for (uint32_t i = 0; i < index; i++) {
         bool in = makes_offers(&stages[i]) && (mask >> i & 1) != 0;
         share = in && stages[i].max_bucket > share ? stages[i].max_bucket : share;
@@ -163,6 +167,8 @@ bool pol_stage_trial(const struct pol_stage *stages, uint32_t index, struct pol_
         return false;
     }
     out->to = to;
+    pol_assert(out->from < out->middle);
+    pol_assert(out->middle < out->to);
     return true;
 }
 
@@ -190,6 +196,7 @@ static struct pol_decision hold(const struct pol_rollout *rollout, enum pol_reas
 static void open_stage(struct pol_decision *decision, uint16_t index, uint64_t now_us)
 {
     struct pol_rollout *next = &decision->next;
+    pol_assert(!next->guarding); // behind the guard comes no stage
     next->state = POL_ROLLOUT_RUNNING;
     next->stage_index = index;
     next->before_first = false;
@@ -234,6 +241,8 @@ static void go_on(struct pol_decision *decision, const struct pol_stage *stages,
                   uint32_t stage_count, uint64_t now_us, bool approved)
 {
     struct pol_rollout *next = &decision->next;
+    pol_assert(stage_count > 0);
+    pol_assert(next->stage_index < stage_count);
     uint32_t index = next->before_first ? 0 : next->stage_index + 1u;
     next->passed = false;
     if (next->guarding || index >= stage_count) {
@@ -263,6 +272,7 @@ static void turn_back(struct pol_decision *decision)
 static void fail_stage(struct pol_decision *decision, const struct pol_stage *stage)
 {
     struct pol_rollout *next = &decision->next;
+    pol_assert(decision->verdict == POL_VERDICT_FAIL);
     bool holds = stage->on_fail == POL_ON_FAIL_HOLD;
     decision->page = holds || next->guarding || next->passed;
     next->paged = next->paged || decision->page;
@@ -279,6 +289,8 @@ static void fail_stage(struct pol_decision *decision, const struct pol_stage *st
 static void pass_stage(struct pol_decision *decision, const struct pol_stage *stages,
                        uint32_t stage_count, uint64_t now_us)
 {
+    pol_assert(decision->verdict == POL_VERDICT_PASS);
+    pol_assert(!decision->next.before_first);
     bool last = decision->next.stage_index + 1u >= stage_count;
     if (stages[decision->next.stage_index].on_pass == POL_ON_PASS_PAUSE) {
         decision->action = POL_ACTION_PAUSE;
@@ -424,6 +436,8 @@ struct pol_decision pol_rollout_tick(const struct pol_rollout *rollout,
         }
     }
     tick_state(&decision, stages, stage_count, counts, now_us);
+    pol_assert(decision.next.stage_index < stage_count);
+    pol_assert(decision.action != POL_ACTION_REFUSE); // only commands are
     return decision;
 }
 
@@ -634,6 +648,8 @@ struct open_stages {
 static struct pol_match admit_open(struct open_stages open, struct pol_candidate candidate)
 {
     const struct pol_stage *stages = open.stages;
+    pol_assert(open.first <= open.last);
+    pol_assert(open.last < POL_STAGES_MAX);
     bool in_audience = false;
     for (uint32_t i = open.first; i <= open.last; i++) {
         bool fits = stages[i].kind != POL_STAGE_SIMULATE &&

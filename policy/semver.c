@@ -5,6 +5,8 @@
 // text, not converted.
 #include "policy/semver.h"
 
+#include "policy/assert.h"
+
 #include <stddef.h>
 #include <string.h>
 
@@ -101,6 +103,7 @@ static bool scan_version(struct scanner *scanner, struct pol_semver *version)
             return false;
         }
     }
+    pol_assert(scanner->at <= scanner->size);
     return scanner->at == scanner->size;
 }
 
@@ -126,6 +129,7 @@ static int compare_u64(uint64_t a, uint64_t b)
 // Takes the identifier at *at, and moves *at behind it and its dot. Size 0: there was none left.
 static struct scanner next_identifier(const char *text, uint32_t size, uint32_t *at)
 {
+    pol_assert(*at <= size);
     struct scanner identifier = {.text = text + *at, .size = 0, .at = 0};
     while (*at < size && text[*at] != '.') {
         identifier.size++;
@@ -182,6 +186,7 @@ static int compare_pre(const struct pol_semver *a, const struct pol_semver *b)
             return order;
         }
     }
+    pol_assert(a_at == a->pre_size || b_at == b->pre_size);
     // All shared identifiers are equal: more of them is later.
     return (a_at < a->pre_size) - (b_at < b->pre_size);
 }

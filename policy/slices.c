@@ -4,6 +4,8 @@
 // pure.
 #include "policy/slices.h"
 
+#include "policy/assert.h"
+
 #include <math.h>
 
 // Whether slice counts as rejected when `wanted` are: its e-value reaches count / (wanted * alpha).
@@ -23,6 +25,7 @@ uint32_t pol_slices_reject(const double *evidence, uint32_t count, uint32_t alph
         }
         rejected = found >= wanted ? wanted : 0;
     }
+    pol_assert(rejected <= count);
     uint32_t marks = 0;
     for (uint32_t i = 0; i < count; i++) {
         marked[i] = rejected > 0 && reaches(evidence[i], count, rejected, alpha_ppm);
@@ -163,11 +166,13 @@ void pol_slices_judge(const struct pol_gate *gate, const struct pol_slices *slic
         found += marked[i];
         bad += marked[i] ? slices->failing[i].seen.trials : 0;
     }
+    pol_assert(found <= slices->failing_count);
     if (found == 0 || slices->held_count > POL_HELD_MAX ||
         found > POL_HELD_MAX - slices->held_count || bad > slices->completed ||
         bad >= slices->completed - bad) {
         return;
     }
+    pol_assert(found <= POL_HELD_MAX); // out_found has room for them
     for (uint32_t i = 0; i < slices->failing_count; i++) {
         if (marked[i]) {
             out_found->names[out_found->count++] = slices->failing[i].name;

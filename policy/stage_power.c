@@ -5,6 +5,8 @@
 // with half a failure more, so that a few devices without one do not promise too much.
 #include "policy/stage_power.h"
 
+#include "policy/assert.h"
+
 #define MILLION 1000000u
 
 struct pol_test pol_stage_power_test(const struct pol_gate *gate)
@@ -53,6 +55,7 @@ bool pol_stage_power(const struct pol_gate *gate, const struct pol_counts *count
     if (gate->rule == POL_GATE_THRESHOLD || gate->max_rise_ppm >= POL_TEST_NOT_ASKED) {
         return false;
     }
+    pol_assert(gate->rule < POL_GATE_RULE_COUNT);
     struct pol_test test = pol_stage_power_test(gate);
     struct pol_sample control_done = done_of(gate, counts, false);
     struct pol_stage_power power = {.rise_ppm = gate->max_rise_ppm,
@@ -76,6 +79,7 @@ bool pol_stage_power(const struct pol_gate *gate, const struct pol_counts *count
                                                 .base_ppm = power.base_ppm,
                                                 .rise_ppm = power.rise_ppm,
                                                 .completions_per_hour = 0});
+    pol_assert(power.devices >= power.completed);
     power.needed = whole.devices;
     power.can_detect = whole.can_detect;
     power.best_ppm = whole.smallest_rise_ppm;

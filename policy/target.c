@@ -5,6 +5,8 @@
 // people agree on ("9" and "10"), so asking for one is a malformed target.
 #include "policy/target.h"
 
+#include "policy/assert.h"
+
 #include "policy/expr.h"
 
 #include <stddef.h>
@@ -128,6 +130,7 @@ static enum pol_reason verdict(bool holds)
 
 static enum pol_reason match_set(const struct pol_cond *cond, const struct pol_value *attr)
 {
+    pol_assert(cond->operand_count <= POL_TARGET_OPERANDS_MAX); // check_cond saw it
     bool found = false;
     for (uint32_t i = 0; i < cond->operand_count && !found; i++) {
         enum comparison order = compare(attr, &cond->operands[i]);
@@ -141,6 +144,7 @@ static enum pol_reason match_set(const struct pol_cond *cond, const struct pol_v
 
 static enum pol_reason match_comparison(const struct pol_cond *cond, const struct pol_value *attr)
 {
+    pol_assert(cond->operand_count == 1);
     enum comparison order = compare(attr, &cond->operands[0]);
     if (order == COMPARE_IMPOSSIBLE) {
         return POL_REASON_TYPE_MISMATCH;

@@ -5,6 +5,7 @@
 // over closed blocks and the beginning that speaks most, so a look costs the open blocks alone.
 #include "policy/trial.h"
 
+#include "policy/assert.h"
 #include "policy/stat/evidence.h"
 #include "policy/gate.h"
 
@@ -16,6 +17,7 @@
 
 static void add_up(struct pol_outcomes *sum, const struct pol_block *block, enum pol_cohort cohort)
 {
+    pol_assert(block->refused[cohort] <= block->offered[cohort]);
     sum->offered += block->offered[cohort] - block->refused[cohort];
     sum->failed += block->failed[cohort];
     sum->succeeded += block->succeeded[cohort];
@@ -129,6 +131,7 @@ static struct asked questions(const struct pol_gate *gate)
 // Not good: failed, or not heard of when the window was over.
 static struct pol_arm not_good(const struct pol_outcomes *over)
 {
+    pol_assert(over->succeeded <= over->offered); // pol_trial_valid saw it
     return (struct pol_arm){(double)(over->offered - over->succeeded), (double)over->offered};
 }
 
@@ -162,6 +165,7 @@ static uint32_t failed_ppm(const struct pol_outcomes *all)
 // Evidence for people is on one scale: WORSE is 1/alpha of the two questions together.
 static struct pol_test_report ask(const struct pol_gate *gate, const struct pol_trial *trial)
 {
+    pol_assert(trial->lead.failures <= trial->lead.trials); // likewise
     struct asked asked = questions(gate);
     struct pol_test_report report = {.result = POL_TEST_UNDECIDED,
                                      .updated_ppm = failed_ppm(&trial->all[POL_COHORT_UPDATED]),

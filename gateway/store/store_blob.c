@@ -9,6 +9,7 @@
 // HELD | holder and the digest, with one byte. Holders are 32 bits, as trees' tenants are.
 #include "store/store_private.h"
 
+#include "base/check.h"
 #include "base/cursor.h"
 #include "base/os/regular_file.h"
 #include "base/os/write_all.h"
@@ -214,12 +215,15 @@ struct put_op {
 static enum base_status put_apply(struct gw_store_txn *txn, struct gw_store_op *self)
 {
     struct put_op *put = (struct put_op *)self;
+    base_assert(put->row != NULL || put->holder != NULL); // else there is nothing to put
     struct gw_key key = gw_key_sha(put->digest);
     if (put->row != NULL) {
         BASE_TRY(gw_store_txn_put(txn, GW_TABLE_BLOBS, &key, put->row, put->row_bytes));
     }
     return put->holder != NULL ? put_held(txn, *put->holder, put->digest) : BASE_OK;
 }
+
+_Static_assert(ROW_HEAD_BYTES == 3 + sizeof(uint64_t), "as row_head writes it");
 
 // What a row says of content, without the bytes.
 static void row_head(struct base_writer *writer, size_t size, bool exclusive)
@@ -248,6 +252,7 @@ static enum base_status put_new(struct gw_store *store, const struct wire_sha256
     } else {
         status = write_file(store, digest, bytes, size);
     }
+    base_assert(base_writer_size(&writer) == capacity);
     if (status == BASE_OK) {
         struct put_op put = {
             .digest = digest, .row = row, .row_bytes = base_writer_size(&writer), .holder = holder};
@@ -307,6 +312,7 @@ struct put_many_op {
 static enum base_status put_one_of_many(struct gw_store_txn *txn, struct put_many_op *put,
                                         const struct gw_store_item *item)
 {
+    base_assert(item->size <= GW_STORE_BLOB_INLINE); // put->row has no room for more
     struct gw_key key = gw_key_sha(&item->digest);
     struct gw_key held = gw_key_u64_sha(HELD | put->holder, &item->digest);
     struct base_span value;
@@ -360,6 +366,7 @@ enum base_status gw_store_blobs_put_exclusive(struct gw_store *store, uint32_t h
     enum base_status status = gw_store_submit_wait(store, &put.op);
     free(put.row);
     if (status == BASE_OK) {
+        base_assert(large + put.created <= count);
         *out_created = large + put.created;
     }
     return status;
@@ -385,6 +392,7 @@ static enum base_status publish_apply(struct gw_store_txn *txn, struct gw_store_
     if (copy == NULL) {
         return BASE_ERR_NOMEM;
     }
+    base_assert(value.size >= ROW_HEAD_BYTES); // it was parsed
     memcpy(copy, value.data, value.size);
     copy[ROW_EXCLUSIVE] = 0;
     enum base_status status = gw_store_txn_put(txn, GW_TABLE_BLOBS, &key, copy, value.size);
@@ -484,6 +492,7 @@ enum base_status gw_store_blob_stat(struct gw_store *store, const struct wire_sh
 
 void gw_store_bytes_done(struct gw_store_bytes *bytes)
 {
+    base_assert(bytes->map == NULL || bytes->heap == NULL);
     if (bytes->map != NULL) {
         munmap(bytes->map, bytes->size);
     }

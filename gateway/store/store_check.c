@@ -4,6 +4,7 @@
 // new file into another folder and leaves the old one as it is.
 #include "store/store_private.h"
 
+#include "base/check.h"
 #include "base/record_seal.h"
 
 #include <dirent.h>
@@ -111,6 +112,7 @@ static void check_blobs(struct check *check)
 // Seals, by the environment itself: the reading functions would leave out what is damaged.
 static void check_seals(struct check *check, struct gw_store_read *read)
 {
+    base_assert(check->store->tables[check->table] != GW_STORE_NO_TABLE);
     MDB_cursor *cursor = NULL;
     int rc = mdb_cursor_open(read->txn, check->store->tables[check->table], &cursor);
     MDB_val k;

@@ -5,6 +5,7 @@
 // refused. Close ends the writer first and then does what is left in its queue.
 #include "store/store_private.h"
 
+#include "base/check.h"
 #include "base/os/errno_status.h"
 #include "base/os/lmdb_pages.h"
 #include "base/record_seal.h"
@@ -92,6 +93,7 @@ static enum base_status make_dir(const char *dir, struct base_error *error)
 enum base_status gw_store_lock(const char *dir, bool to_write, int *out_fd,
                                struct base_error *error)
 {
+    base_assert(*out_fd < 0); // one that is held would be lost, and with it the lock
     char path[GW_STORE_PATH_MAX];
     int size = snprintf(path, sizeof(path), "%s/gateway.lock", dir);
     if (size < 0 || (size_t)size >= sizeof(path)) {
@@ -115,6 +117,8 @@ enum base_status gw_store_lock(const char *dir, bool to_write, int *out_fd,
 static enum base_status open_env(struct gw_store *store, const char *path, uint64_t map_bytes,
                                  struct base_error *error)
 {
+    base_assert(store->env == NULL);
+    base_assert(map_bytes <= store->map_bytes_max);
     int rc = mdb_env_create(&store->env);
     if (rc == 0) {
         rc = mdb_env_set_maxdbs(store->env, GW_TABLE_COUNT);
@@ -259,6 +263,8 @@ static enum base_status open_file(struct gw_store *store, uint64_t map_bytes,
 
 static enum base_status start_writer(struct gw_store *store, struct base_error *error)
 {
+    base_assert(!store->writer_started);
+    base_assert(!store->read_only); // nothing would come
     if (pthread_create(&store->writer, NULL, gw_store_writer_main, store) != 0) {
         return base_error_set(error, BASE_ERR_NOMEM, "cannot start the store's writer thread");
     }
@@ -330,8 +336,10 @@ void gw_store_close(struct gw_store *store)
     }
     while (gw_store_step(store)) {
     }
+    base_assert(store->queue_first == NULL); // all that was accepted is answered
     while (store->pool != NULL) {
         struct gw_store_read *read = store->pool;
+        base_assert(read->store == store);
         store->pool = read->next;
         mdb_txn_abort(read->txn);
         free(read);

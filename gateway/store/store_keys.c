@@ -4,6 +4,8 @@
 // numbers. Which tables can do without a damaged record is said here too.
 #include "store/store.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 const char *gw_table_name(enum gw_table table)
@@ -35,6 +37,7 @@ bool gw_table_spares(enum gw_table table)
 
 static void put_u64(struct gw_key *key, uint64_t value)
 {
+    base_assert(key->size + sizeof(value) <= sizeof(key->bytes));
     for (int shift = 56; shift >= 0; shift -= 8) {
         key->bytes[key->size++] = (uint8_t)(value >> shift);
     }
@@ -62,6 +65,8 @@ struct gw_key gw_key_u64_u64(uint64_t a, uint64_t b)
     return key;
 }
 
+_Static_assert(1 + 8 + WIRE_SHA256_BYTES <= GW_STORE_KEY_MAX, "the longest of the keys below");
+
 struct gw_key gw_key_sha(const struct wire_sha256 *digest)
 {
     struct gw_key key = key_begin();
@@ -82,6 +87,7 @@ struct gw_key gw_key_text(const char *text)
 {
     struct gw_key key = key_begin();
     size_t size = strnlen(text, GW_STORE_KEY_MAX - 1);
+    base_assert(text[size] == '\0'); // one that is cut is another's
     memcpy(key.bytes + 1, text, size);
     key.size += size;
     return key;

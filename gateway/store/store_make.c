@@ -3,6 +3,7 @@
 // a store file is whole or not there. Called at start and by walle-store, on one thread.
 #include "store/store_private.h"
 
+#include "base/check.h"
 #include "base/os/lmdb_pages.h"
 #include "base/record_seal.h"
 
@@ -39,6 +40,7 @@ int gw_store_put_sealed(MDB_txn *txn, MDB_dbi dbi, const char *table, MDB_val ke
     MDB_val value = {bytes.size + sizeof(seal), NULL};
     int rc = mdb_put(txn, dbi, &key, &value, MDB_RESERVE);
     if (rc == 0) {
+        base_assert(value.mv_size == bytes.size + sizeof(seal));
         if (bytes.size > 0) {
             memcpy(value.mv_data, bytes.data, bytes.size);
         }
@@ -50,6 +52,7 @@ int gw_store_put_sealed(MDB_txn *txn, MDB_dbi dbi, const char *table, MDB_val ke
 static int sink_put(struct sink *sink, enum gw_table table, struct base_span key,
                     struct base_span bytes)
 {
+    base_assert(sink->pending <= BATCH);
     if (sink->rc == 0 && sink->pending == BATCH) {
         sink->rc = mdb_txn_commit(sink->txn);
         sink->txn = NULL;
@@ -72,6 +75,7 @@ static int sink_put_schema(struct sink *sink)
 {
     struct gw_key key = gw_key_text(GW_STORE_SCHEMA_KEY);
     uint8_t schema = GW_STORE_SCHEMA;
+    base_assert(sink->copied == 0); // the first record of all
     int rc = sink_put(sink, GW_TABLE_META, (struct base_span){key.bytes, key.size},
                       (struct base_span){&schema, 1});
     sink->copied--; // is no record of anybody's

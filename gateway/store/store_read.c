@@ -4,6 +4,7 @@
 // no pages and costs nothing to take again. Every value passes its checksum on the way out.
 #include "store/store_private.h"
 
+#include "base/check.h"
 #include "base/record_seal.h"
 
 #include <errno.h>
@@ -50,6 +51,7 @@ static int take_read(struct gw_store *store, struct gw_store_read **out)
     pthread_mutex_lock(&store->pool_lock);
     struct gw_store_read *read = store->pool;
     if (read != NULL) {
+        base_assert(read->store == store);
         store->pool = read->next;
     }
     pthread_mutex_unlock(&store->pool_lock);
@@ -104,6 +106,8 @@ void gw_store_read_end(struct gw_store_read *read)
 enum base_status gw_store_read_get(struct gw_store_read *read, enum gw_table table,
                                    const struct gw_key *key, struct base_span *out)
 {
+    base_assert(table < GW_TABLE_COUNT);
+    base_assert(key->size > 0 && key->size <= sizeof(key->bytes));
     MDB_val k = {key->size, (void *)(uintptr_t)key->bytes};
     MDB_val v;
     if (read->store->tables[table] == GW_STORE_NO_TABLE) {
@@ -116,6 +120,8 @@ enum base_status gw_store_read_get(struct gw_store_read *read, enum gw_table tab
 enum base_status gw_store_scan(struct gw_store *store, MDB_txn *txn, enum gw_table table,
                                const struct gw_key *from, struct gw_store_visitor visitor)
 {
+    base_assert(table < GW_TABLE_COUNT);
+    base_assert(from->size > 0 && from->size <= sizeof(from->bytes));
     if (store->tables[table] == GW_STORE_NO_TABLE) {
         return BASE_OK;
     }
@@ -164,6 +170,7 @@ enum base_status gw_store_read_seek(struct gw_store_read *read, enum gw_table ta
     if (rc != 0) {
         return gw_store_status(rc);
     }
+    base_assert(from->size > 0 && from->size <= sizeof(from->bytes));
     rc = mdb_cursor_get(cursor, &k, &unread, MDB_SET_RANGE);
     enum base_status status = gw_store_status(rc);
     if (rc == 0 && k.mv_size > sizeof(out_key->bytes)) {

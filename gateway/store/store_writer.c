@@ -5,6 +5,7 @@
 // comes after the fsync and never before. A tool without a thread calls gw_store_step itself.
 #include "store/store_private.h"
 
+#include "base/check.h"
 #include "base/record_seal.h"
 
 #include <stdlib.h>
@@ -15,7 +16,10 @@
 
 enum base_status gw_store_submit(struct gw_store *store, struct gw_store_op *op)
 {
+    base_assert(op->apply != NULL);
+    base_assert(op->done != NULL);
     pthread_mutex_lock(&store->queue_lock);
+    base_assert((store->queue_first == NULL) == (store->queue_count == 0));
     enum base_status status = BASE_OK;
     if (store->stopping || store->read_only) {
         status = BASE_ERR_CLOSED;
@@ -57,6 +61,7 @@ static uint32_t take_group(struct gw_store *store)
         store->queue_count--;
     }
     if (store->queue_first == NULL) {
+        base_assert(store->queue_count == 0);
         store->queue_last = NULL;
         store->queue_urgent = false;
     }
@@ -86,6 +91,8 @@ int gw_store_grow(struct gw_store *store)
         return MDB_MAP_FULL;
     }
     size = size > store->map_bytes_max / 2 ? store->map_bytes_max : size * 2;
+    base_assert(size > info.me_mapsize);
+    base_assert(size <= store->map_bytes_max);
     pthread_rwlock_wrlock(&store->map_gate);
     rc = mdb_env_set_mapsize(store->env, (size_t)size);
     pthread_rwlock_unlock(&store->map_gate);
@@ -163,6 +170,8 @@ static void note_room(struct gw_store *store, enum base_status outcome)
 
 static void commit_group(struct gw_store *store, uint32_t count)
 {
+    base_assert(count > 0);
+    base_assert(count <= GW_STORE_GROUP_MAX);
     qsort(store->group, count, sizeof(store->group[0]), compare_ops);
     int rc = run_group(store, count);
     if (rc != 0) {
@@ -176,6 +185,7 @@ static void commit_group(struct gw_store *store, uint32_t count)
         atomic_store_explicit(&store->group_max, count, memory_order_relaxed);
     }
     enum base_status failed = gw_store_status(rc);
+    base_assert((rc == 0) == (failed == BASE_OK)); // nobody takes it for stored otherwise
     note_room(store, failed);
     for (uint32_t i = 0; i < count; i++) {
         struct gw_store_op *op = store->group[i];
@@ -212,6 +222,7 @@ void *gw_store_writer_main(void *arg)
 
 bool gw_store_step(struct gw_store *store)
 {
+    base_assert(!store->no_thread || !store->writer_started);
     uint32_t count = store->no_thread ? take_group(store) : 0;
     if (count > 0) {
         commit_group(store, count);
@@ -243,6 +254,8 @@ static void waiting_done(struct gw_store_op *self, enum base_status status)
 
 enum base_status gw_store_submit_wait(struct gw_store *store, struct gw_store_op *op)
 {
+    // The writer would wait for itself.
+    base_assert(!store->writer_started || !pthread_equal(pthread_self(), store->writer));
     struct waiting_op waiting = {.inner = op};
     waiting.op.apply = waiting_apply;
     waiting.op.done = waiting_done;
@@ -273,6 +286,8 @@ static enum base_status txn_result(struct gw_store_txn *txn, int rc)
 enum base_status gw_store_txn_get(struct gw_store_txn *txn, enum gw_table table,
                                   const struct gw_key *key, struct base_span *out)
 {
+    base_assert(table < GW_TABLE_COUNT);
+    base_assert(key->size > 0 && key->size <= sizeof(key->bytes));
     MDB_val k = {key->size, (void *)(uintptr_t)key->bytes};
     MDB_val v;
     int rc = mdb_get(txn->txn, txn->store->tables[table], &k, &v);
@@ -304,6 +319,8 @@ enum base_status gw_store_txn_scan(struct gw_store_txn *txn, enum gw_table table
 enum base_status gw_store_txn_put(struct gw_store_txn *txn, enum gw_table table,
                                   const struct gw_key *key, const void *value, size_t size)
 {
+    base_assert(table < GW_TABLE_COUNT);
+    base_assert(key->size > 0 && key->size <= sizeof(key->bytes));
     MDB_val k = {key->size, (void *)(uintptr_t)key->bytes};
     return txn_result(txn,
                       gw_store_put_sealed(txn->txn, txn->store->tables[table], gw_table_name(table),
@@ -313,6 +330,8 @@ enum base_status gw_store_txn_put(struct gw_store_txn *txn, enum gw_table table,
 enum base_status gw_store_txn_delete(struct gw_store_txn *txn, enum gw_table table,
                                      const struct gw_key *key)
 {
+    base_assert(table < GW_TABLE_COUNT);
+    base_assert(key->size > 0 && key->size <= sizeof(key->bytes));
     MDB_val k = {key->size, (void *)(uintptr_t)key->bytes};
     int rc = mdb_del(txn->txn, txn->store->tables[table], &k, NULL);
     (void)txn_result(txn, rc);

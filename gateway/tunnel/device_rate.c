@@ -27,6 +27,8 @@ struct shard {
     struct gw_device_rate *buckets[BUCKETS];
 };
 
+_Static_assert((SHARDS & (SHARDS - 1)) == 0 && (BUCKETS & (BUCKETS - 1)) == 0, "they are masks");
+
 struct gw_device_rates {
     struct base_hash_key key;
     struct shard shards[SHARDS];
@@ -85,6 +87,7 @@ static struct gw_device_rate **find(struct shard *shard, uint64_t hash, uint64_t
     while (*at != NULL && (*at)->device != device) {
         struct gw_device_rate *rate = *at;
         if (is_idle(rate, now_us)) {
+            base_assert(shard->count > 0);
             *at = rate->next;
             shard->count--;
             free(rate);
@@ -129,6 +132,7 @@ void gw_device_rate_release(struct gw_device_rates *rates, struct gw_device_rate
 
 uint64_t gw_device_rate_take(struct gw_device_rate *rate, uint32_t batches_per_s, uint64_t now_us)
 {
+    base_assert(batches_per_s > 0);
     uint64_t now_ns = now_us * NS_PER_US;
     uint64_t share_ns = NS_PER_S / batches_per_s;
     uint64_t most_ns = now_ns + (GW_RATE_BURST_US + GW_RATE_DEBT_US) * NS_PER_US + share_ns;

@@ -7,6 +7,8 @@
 
 #include "tunnel/tunnel_zstd.h"
 
+#include "base/check.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -51,6 +53,8 @@ static bool ask(struct gw_dict_shelf *shelf, uint32_t id)
             return false;
         }
     }
+    base_assert(shelf->asked_count <= GW_DICT_ASKED_MAX);
+    base_assert(shelf->count <= GW_DICTS_MAX);
     bool room = shelf->port.load != NULL && shelf->asked_count < GW_DICT_ASKED_MAX &&
                 shelf->count < GW_DICTS_MAX;
     if (room) {

@@ -30,6 +30,8 @@ static void take_options(struct gw_tunnel *tunnel, const struct gw_tunnel_option
     if (tunnel->credit_bytes > WIRE_TUNNEL_CREDIT_MAX) {
         tunnel->credit_bytes = WIRE_TUNNEL_CREDIT_MAX;
     }
+    base_assert(tunnel->credit_bytes >= WIRE_TUNNEL_FIRST_CREDIT);
+    base_assert(tunnel->credit_bytes <= WIRE_TUNNEL_CREDIT_MAX);
     tunnel->memory_max =
         options->memory_bytes != 0 ? options->memory_bytes : GW_TUNNEL_MEMORY_BYTES;
     gw_thin_init(&tunnel->thin, tunnel->memory_max, options->thin_percent);
@@ -50,6 +52,7 @@ static enum base_status start_keeper(struct gw_tunnel *tunnel,
                                      const struct gw_tunnel_options *options, uint64_t position,
                                      struct base_error *error)
 {
+    base_assert(tunnel->keeper == NULL);
     const struct gw_keeper_options keeper = {
         .dir = options->dir,
         .log = tunnel->log,
@@ -75,6 +78,7 @@ static void bound_log(struct gw_tunnel *tunnel, const struct gw_tunnel_options *
     uint32_t percent =
         options->unproven_percent != 0 ? options->unproven_percent : GW_TUNNEL_UNPROVEN_PERCENT;
     gw_segment_log_stats(tunnel->log, &stats);
+    base_assert(stats.end >= stats.first);
     gw_disk_guard_watch(&tunnel->disk, options->dir);
     if (tunnel->retain_bytes == 0) {
         tunnel->retain_bytes = gw_disk_guard_share(&tunnel->disk, stats.end - stats.first);

@@ -4,6 +4,7 @@
 // too old. The last look is on the thread that stops it.
 #include "tunnel/keeper.h"
 
+#include "base/check.h"
 #include "store/bell.h"
 
 #include <pthread.h>
@@ -34,6 +35,7 @@ static void expire_marks(struct gw_keeper *keeper)
 {
     struct gw_marks *marks = keeper->options.marks;
     uint64_t period = period_of(&keeper->options);
+    base_assert(keeper->shard <= GW_MARK_SHARDS);
     if (period != keeper->period) {
         keeper->period = period;
         keeper->shard = 0;
@@ -67,6 +69,7 @@ static void step(struct gw_keeper *keeper, bool last)
                           base_status_text(status));
             return;
         }
+        base_assert(keeper->before <= options->position);
         keeper->before = options->position;
         options->position = stats.landed;
     }

@@ -4,6 +4,8 @@
 // is there to show what is wrong, the count is the upload's.
 #include "tunnel/refused.h"
 
+#include "base/check.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +45,7 @@ void gw_refused_keep(struct gw_refused *_Atomic *at, const struct gw_refused_rec
     pthread_mutex_lock(&refused->lock);
     struct gw_refused_record *record = &refused->ring[refused->count++ % GW_REFUSED_KEPT];
     *record = *like;
+    base_assert(size <= UINT32_MAX);
     record->size = (uint32_t)size;
     record->kept = (uint32_t)kept;
     memcpy(record->bytes, bytes, kept);

@@ -10,6 +10,8 @@
 #include "tunnel/session_output.h"
 #include "tunnel/session_private.h"
 
+#include "base/check.h"
+
 #include <string.h>
 
 static struct gw_session_class *find_class(struct gw_session *session, uint8_t class_id)
@@ -70,6 +72,7 @@ static void drop(struct gw_session_class *class, uint64_t bytes, uint64_t record
 static void drop_partial(struct gw_session_class *class)
 {
     if (class->partial != NULL) {
+        base_assert(class->partial_got < class->partial->sink.batch.sent_bytes);
         drop(class, class->partial_got, class->partial->sink.batch.count);
         gw_tunnel_batch_free(class->partial);
         class->partial = NULL;
@@ -107,6 +110,7 @@ static void submit_take(struct gw_session_class *class, struct gw_tunnel_batch *
     struct gw_session *session = class->session;
     struct gw_tunnel *tunnel = session->worker->tunnel;
     struct gw_tunnel_counters *counters = &session->worker->counters;
+    base_assert(class->partial != batch); // the sink may free it before this returns
     if (!gw_tunnel_has_room(tunnel, session->port.unproven, batch->memory)) {
         gw_count(&counters->no_room_total, 1);
         gw_tunnel_batch_free(batch);
@@ -165,6 +169,7 @@ static enum base_status reject(struct gw_session_class *class,
     struct gw_session *session = class->session;
     uint8_t frame[64];
     size_t size;
+    base_assert(refusal->status != BASE_OK);
     gw_count(&session->worker->counters.rejects_total, 1);
     if (wire_tunnel_reject_encode(refusal, frame, sizeof(frame), &size) == BASE_OK) {
         (void)gw_session_send(session, frame, size);
@@ -196,6 +201,7 @@ static enum base_status finish_take(struct gw_session_class *class, struct gw_tu
 {
     const struct wire_tunnel_batch *sent = &batch->sink.batch;
     struct wire_tunnel_reject refusal;
+    base_assert(sent->part_bytes == sent->sent_bytes);
     enum base_status why = gw_session_check(class, sent, true, &refusal);
     if (why == BASE_OK) {
         submit_take(class, batch);
@@ -245,6 +251,7 @@ static struct gw_tunnel_batch *copy_batch(struct gw_session_class *class,
                                           const struct wire_tunnel_batch *from)
 {
     struct gw_tunnel_batch *batch = gw_tunnel_batch_new(class->session, from->sent_bytes);
+    base_assert(from->part_bytes <= from->sent_bytes);
     if (batch != NULL) {
         batch->id = (struct gw_batch_id){from->number, 1, from->prev_hash, from->hash};
         batch->sink.batch = *from;
@@ -307,6 +314,7 @@ enum base_status gw_session_on_chunk(struct gw_session *session, const uint8_t *
         return BASE_OK;
     }
     uint32_t whole = batch->sink.batch.sent_bytes;
+    base_assert(class->partial_got < whole);
     if (chunk.offset != class->partial_got || chunk.size > whole - class->partial_got) {
         return gw_session_violation(session, BASE_ERR_INVALID, "CHUNK out of order");
     }

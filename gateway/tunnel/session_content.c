@@ -9,6 +9,8 @@
 
 #include "tunnel/schema/json_scan.h"
 
+#include "base/check.h"
+
 #include <inttypes.h>
 
 #define MORE_BITS 64u // of a REJECT
@@ -87,6 +89,8 @@ static bool note_refused(struct gw_session *session, uint32_t index, enum base_s
         reject->status = status;
         return !session->single_reject;
     }
+    base_assert(index > reject->record);
+    base_assert(index - reject->record <= MORE_BITS);
     reject->more |= UINT64_C(1) << (index - reject->record - 1);
     return true;
 }
@@ -119,6 +123,7 @@ static enum base_status check_records(struct gw_session_class *class, struct wir
     struct gw_upload_entry *uploads[WIRE_BATCH_UPLOADS_MAX];
     enum base_status admitted[WIRE_BATCH_UPLOADS_MAX];
     struct wire_record record;
+    base_assert(view->upload_count <= WIRE_BATCH_UPLOADS_MAX);
     for (uint32_t i = 0; i < view->upload_count; i++) {
         admitted[i] = admit(class->session, &view->uploads[i], class->class_id, &uploads[i]);
     }

@@ -9,6 +9,8 @@
 #include "tunnel/session_output.h"
 #include "tunnel/session_private.h"
 
+#include "base/check.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +21,7 @@
 static enum base_status attach(struct gw_session *session, struct gw_session_class *class,
                                const struct wire_tunnel_hello_class *hello)
 {
+    base_assert(class->lane == NULL);
     struct gw_mark_shard *shard = gw_marks_lock(session->worker->tunnel->marks, session->device);
     struct gw_lane *lane = gw_lane_get(shard, session->device, hello->class_id, hello->epoch);
     if (lane != NULL) {
@@ -55,6 +58,7 @@ void gw_session_detach(struct gw_session *session)
         if (owner) {
             lane->owner = NULL;
         }
+        base_assert(lane->users > 0);
         lane->users--;
         class->lane = NULL;
         gw_lane_release(shard, lane);
@@ -71,6 +75,8 @@ void gw_session_detach(struct gw_session *session)
 static enum base_status make_classes(struct gw_session *session,
                                      const struct wire_tunnel_hello *hello)
 {
+    base_assert(session->classes == NULL);
+    base_assert(hello->class_count <= WIRE_TUNNEL_CLASSES);
     session->classes = calloc(hello->class_count, sizeof(session->classes[0]));
     session->hello = malloc(hello->class_count * sizeof(session->hello[0]));
     if (session->classes == NULL || session->hello == NULL) {
@@ -144,6 +150,7 @@ static void take_partial(struct gw_session *session, struct gw_session_class *cl
         gw_tunnel_batch_free(partial.batch);
         return;
     }
+    base_assert(class->partial == NULL);
     class->partial = partial.batch;
     class->partial_got = partial.got;
     // What came before counts as used and granted in this stream, so that it adds up in the end.

@@ -10,6 +10,7 @@
 #include "tunnel/session_output.h"
 #include "tunnel/session_private.h"
 
+#include "base/check.h"
 #include "base/ckd.h"
 
 #include <inttypes.h>
@@ -54,6 +55,7 @@ static void leave_inbox(struct gw_session *session)
     struct gw_tunnel_worker *worker = session->worker;
     pthread_mutex_lock(&worker->inbox_lock);
     if (session->queue_prev != NULL) {
+        base_assert(*session->queue_prev == session);
         *session->queue_prev = session->queue_next;
         if (session->queue_next != NULL) {
             session->queue_next->queue_prev = session->queue_prev;
@@ -89,6 +91,7 @@ void gw_session_close(struct gw_session *session)
     gw_device_rate_release(worker->tunnel->rates, session->rate);
     leave_inbox(session);
     drop_input(session);
+    base_assert(*session->prev == session);
     *session->prev = session->next;
     if (session->next != NULL) {
         session->next->prev = session->prev;
@@ -230,6 +233,7 @@ static enum base_status keep_input(struct gw_session *session, const uint8_t *by
         session->input = input;
         set_input_capacity(session, capacity);
     }
+    base_assert(whole <= session->input_capacity);
     memcpy(session->input + session->input_size, bytes, size);
     session->input_size = (uint32_t)whole;
     return BASE_OK;
@@ -239,6 +243,7 @@ enum base_status gw_session_process(struct gw_session *session)
 {
     size_t used;
     BASE_TRY(handle_frames(session, session->input, session->input_size, &used));
+    base_assert(session->state == GW_SESSION_ENDED || used <= session->input_size);
     if (session->state == GW_SESSION_ENDED || used == session->input_size) {
         drop_input(session);
         return BASE_OK;
@@ -261,6 +266,7 @@ enum base_status gw_session_receive(struct gw_session *session, const uint8_t *b
     }
     size_t used;
     BASE_TRY(handle_frames(session, bytes, size, &used));
+    base_assert(used <= size);
     return session->state == GW_SESSION_ENDED ? BASE_OK
                                               : keep_input(session, bytes + used, size - used);
 }

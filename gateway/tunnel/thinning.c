@@ -4,6 +4,7 @@
 // began, so that it does not flutter.
 #include "tunnel/thinning.h"
 
+#include "base/check.h"
 #include "wire/tunnel_frame.h"
 
 // Kept of a class in each step, in millionths.
@@ -26,6 +27,8 @@ void gw_thin_init(struct gw_thin *thin, uint64_t memory_max, uint32_t percent)
     thin->enter[1] = memory_max / 100 * percent;
     thin->enter[2] = thin->enter[1] + (memory_max - thin->enter[1]) / 2;
     thin->enter[3] = memory_max;
+    base_assert(thin->enter[1] <= thin->enter[2]);
+    base_assert(thin->enter[2] <= thin->enter[3]);
 }
 
 uint32_t gw_thin_next(const struct gw_thin *thin, uint32_t step, uint64_t bytes)
@@ -37,6 +40,7 @@ uint32_t gw_thin_next(const struct gw_thin *thin, uint32_t step, uint64_t bytes)
     while (next > 0 && bytes <= thin->enter[next] / 4 * 3) {
         next--;
     }
+    base_assert(next <= GW_THIN_STEPS);
     return next;
 }
 

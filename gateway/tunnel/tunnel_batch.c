@@ -7,6 +7,8 @@
 #include "tunnel/tunnel_worker.h"
 #include "tunnel/session_private.h"
 
+#include "base/check.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +19,7 @@ static void landed(struct gw_sink_batch *self, enum base_status status)
     struct gw_tunnel_batch *batch = (struct gw_tunnel_batch *)self;
     struct gw_tunnel *tunnel = batch->tunnel;
     bool ok = status == BASE_OK;
+    base_assert(batch->lane != NULL); // it was submitted for one
     struct gw_mark_shard *shard = gw_marks_lock(tunnel->marks, self->device);
     struct gw_lane *lane = batch->lane;
     gw_lane_landed(shard, lane, &batch->id, self->tenant, ok);
@@ -39,6 +42,7 @@ static void landed(struct gw_sink_batch *self, enum base_status status)
 struct gw_tunnel_batch *gw_tunnel_batch_new(struct gw_session *session, uint32_t payload_bytes)
 {
     struct gw_tunnel *tunnel = session->worker->tunnel;
+    base_assert(payload_bytes <= UINT32_MAX - sizeof(struct gw_tunnel_batch));
     uint32_t bytes = (uint32_t)sizeof(struct gw_tunnel_batch) + payload_bytes;
     struct gw_tunnel_batch *batch = malloc(bytes);
     if (batch == NULL) {
@@ -70,6 +74,7 @@ static bool release_memory(struct gw_tunnel_batch *batch)
     struct gw_tunnel *tunnel = batch->tunnel;
     uint64_t before =
         atomic_fetch_sub_explicit(&tunnel->memory, batch->memory, memory_order_relaxed);
+    base_assert(before >= batch->memory);
     bool crossed = before > tunnel->memory_max && before - batch->memory <= tunnel->memory_max;
     free(batch);
     return crossed;

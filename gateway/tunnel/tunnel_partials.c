@@ -6,6 +6,8 @@
 
 #include "tunnel/tunnel_batch.h"
 
+#include "base/check.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +49,9 @@ void gw_tunnel_partials_free(struct gw_tunnel_partials *partials)
 
 static struct gw_partial remove_at(struct gw_tunnel_partials *partials, uint32_t at)
 {
+    base_assert(at < partials->count);
     const struct shelved item = partials->items[at];
+    base_assert(partials->bytes >= item.bytes);
     partials->bytes -= item.bytes;
     partials->count--;
     memmove(&partials->items[at], &partials->items[at + 1],
@@ -65,6 +69,7 @@ void gw_tunnel_partials_leave(struct gw_tunnel_partials *partials, const struct 
            (partials->count == GW_PARTIALS_MAX || partials->bytes + bytes > GW_PARTIALS_BYTES)) {
         gone[gone_count++] = remove_at(partials, 0).batch;
     }
+    base_assert(partials->count < GW_PARTIALS_MAX);
     partials->items[partials->count++] = (struct shelved){*partial, bytes};
     partials->bytes += bytes;
     pthread_mutex_unlock(&partials->lock);

@@ -78,6 +78,7 @@ void gw_tunnel_worker_free(struct gw_tunnel_worker *worker)
 void gw_session_notify(struct gw_session *session, unsigned flags, bool wake)
 {
     struct gw_tunnel_worker *worker = session->worker;
+    base_assert((flags & ~(unsigned)(GW_SESSION_SUPERSEDED | GW_SESSION_FAILED)) == 0);
     if (flags != 0) {
         atomic_fetch_or_explicit(&session->flags, flags, memory_order_relaxed);
     }
@@ -114,6 +115,8 @@ static struct gw_session *pop_inbox(struct gw_tunnel_worker *worker)
     pthread_mutex_lock(&worker->inbox_lock);
     struct gw_session *session = worker->inbox;
     if (session != NULL) {
+        base_assert(session->worker == worker);
+        base_assert(session->queue_prev == &worker->inbox);
         worker->inbox = session->queue_next;
         if (worker->inbox != NULL) {
             worker->inbox->queue_prev = &worker->inbox;
@@ -234,6 +237,7 @@ bool gw_tunnel_worker_thin_step(struct gw_tunnel_worker *worker)
     if (lower && now_us - worker->thin_us < THIN_STEP_US) {
         return false; // up at once, down step by step
     }
+    base_assert(next <= GW_THIN_STEPS);
     worker->thin_step = lower ? worker->thin_step - 1 : next;
     worker->thin_us = now_us;
     atomic_store_explicit(&worker->counters.thin_step, worker->thin_step, memory_order_relaxed);

@@ -4,6 +4,8 @@
 // sink was given. A frame may not give more than it said: the output has that size and no more.
 #include "tunnel/tunnel_zstd.h"
 
+#include "base/check.h"
+
 #include <stdlib.h>
 #include <zstd.h>
 
@@ -78,6 +80,7 @@ enum base_status gw_tunnel_zstd_open(struct gw_tunnel_zstd *zstd, const struct g
     if (!make_room(zstd, raw_bytes)) {
         return BASE_ERR_NOMEM;
     }
+    base_assert(raw_bytes <= zstd->capacity);
     size_t got =
         dict != NULL
             ? ZSTD_decompress_usingDDict(zstd->context, zstd->buffer, raw_bytes, frame.data,

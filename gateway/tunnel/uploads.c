@@ -4,6 +4,8 @@
 // records change: a worker may use one after it let go of the lock.
 #include "tunnel/uploads.h"
 
+#include "base/check.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,6 +107,7 @@ static enum base_status make_upload(const struct gw_uploads *uploads,
     if (entry == NULL) {
         return base_error_set(error, BASE_ERR_NOMEM, "upload: no memory");
     }
+    base_assert(from->task.size <= UINT8_MAX && from->name.size <= UINT8_MAX);
     entry->hash = hash_of(uploads, from);
     entry->tenant = upload->tenant;
     entry->class_id = upload->class_id;
@@ -132,6 +135,8 @@ static enum base_status insert(struct gw_uploads *uploads, const struct wire_upl
 {
     struct gw_upload_entry **link = find_link(uploads, from, upload->hash);
     struct gw_upload_entry *old = *link;
+    base_assert(upload->next == NULL);
+    base_assert(uploads->count <= GW_UPLOADS_MAX);
     if (old == NULL) {
         if (uploads->count == GW_UPLOADS_MAX) {
             return BASE_ERR_LIMIT;
