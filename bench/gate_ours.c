@@ -259,6 +259,7 @@ static void hold(struct gate_ours_play *play, const struct pol_held *found)
         if (pol_held_has(found, play->attrs[i].segment)) {
             world->held_slices[i] = true;
             play->out->quarantined++;
+            play->out->found = play->out->found || i == GATE_BAD_SLICE;
             play->out->at_s =
                 play->out->quarantined == 1 ? gate_world_now_s(world) : play->out->at_s;
         }

@@ -24,6 +24,7 @@ struct gate_outcome {
     uint64_t exposed;
     uint64_t harmed;
     uint32_t quarantined; // slices (ours)
+    bool found;           // the bad slice is among them
     uint32_t stage;       // where it ended
 };
 

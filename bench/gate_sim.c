@@ -1,7 +1,7 @@
 // gate_sim SCENARIO FIRST RUNS DEVICES [all|ours [BASE]]: plays rollouts FIRST.. of a scenario
 // under every rule, or ours alone. Driven by rollout_gate.py; prints one line for each rule and
 // rollout:
-//     RULE RUN SETTING END SECONDS EXPOSED HARMED QUARANTINED STAGE
+//     RULE RUN SETTING END SECONDS EXPOSED HARMED QUARANTINED STAGE FOUND
 // `logrank` and `threshold` are rules of ours.
 // Settings of a rival whose outcome equals that of the setting before are left out (a reader fills
 // them in), which keeps the output small.
@@ -16,9 +16,9 @@ static const char *const end_names[] = {"completed", "stopped", "held"};
 static void print_outcome(const char *rule, uint64_t run, uint32_t setting,
                           const struct gate_outcome *out)
 {
-    printf("%s %llu %u %s %.0f %llu %llu %u %u\n", rule, (unsigned long long)run, setting,
+    printf("%s %llu %u %s %.0f %llu %llu %u %u %u\n", rule, (unsigned long long)run, setting,
            end_names[out->end], out->at_s, (unsigned long long)out->exposed,
-           (unsigned long long)out->harmed, out->quarantined, out->stage);
+           (unsigned long long)out->harmed, out->quarantined, out->stage, (unsigned)out->found);
 }
 
 static void print_grid(const char *rule, uint64_t run, const struct gate_outcome *out,

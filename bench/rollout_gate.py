@@ -39,11 +39,11 @@ STOPPED = "stopped"
 
 class Outcome:
     """Where one rollout ended under one rule."""
-    __slots__ = ("end", "at_s", "exposed", "harmed", "quarantined")
+    __slots__ = ("end", "at_s", "exposed", "harmed", "quarantined", "found")
 
     def __init__(self, fields):
         self.end, self.at_s, self.exposed = fields[0], float(fields[1]), int(fields[2])
-        self.harmed, self.quarantined = int(fields[3]), int(fields[4])
+        self.harmed, self.quarantined, self.found = int(fields[3]), int(fields[4]), fields[6] == "1"
 
     def caught(self):
         return self.end == STOPPED or self.quarantined > 0
@@ -197,13 +197,14 @@ def lines_of(table, generous, settings, args):
 
 def slice_lines(data):
     """Segments held where nothing is wrong with any, and where one is."""
-    def share(scenario, rule):
-        return round(mean(row[0].quarantined > 0 for row in data[scenario][rule]), 4)
-    yield {"bench": "gate.slices.false", "ours": share("healthy", OURS), "peer": "their part of alpha", "theirs": SLICES_ALPHA,
-           "unit": "share of healthy rollouts with a segment held", "ratio": round(share("healthy", OURS) / SLICES_ALPHA, 4),
+    def share(what, scenario, rule):
+        return round(mean(getattr(row[0], what) > 0 for row in data[scenario][rule]), 4)
+    healthy = share("quarantined", "healthy", OURS)
+    yield {"bench": "gate.slices.false", "ours": healthy, "peer": "their part of alpha", "theirs": SLICES_ALPHA,
+           "unit": "share of healthy rollouts with a segment held", "ratio": round(healthy / SLICES_ALPHA, 4),
            "better": "lower", "detail": {"runs": len(data["healthy"][OURS])}}
     stopped = round(mean(row[0].end == STOPPED for row in data["slice"][OURS]), 4)
-    yield {"bench": "gate.slices.found", "ours": share("slice", OURS), "peer": LABELS[PLAIN], "theirs": share("slice", PLAIN),
+    yield {"bench": "gate.slices.found", "ours": share("found", "slice", OURS), "peer": LABELS[PLAIN], "theirs": share("found", "slice", PLAIN),
            "unit": "share of rollouts in which the bad segment is held", "ratio": None, "better": "higher",
            "detail": {"runs": len(data["slice"][OURS]), "stopped": stopped}}
 
