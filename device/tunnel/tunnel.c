@@ -246,9 +246,9 @@ void dev_tunnel_wake(struct dev_tunnel *tunnel, uint64_t now_us)
 
 // ---- The step
 
-static uint64_t earlier(uint64_t a, uint64_t b)
+static uint64_t earlier(uint64_t left, uint64_t right)
 {
-    return a < b ? a : b;
+    return left < right ? left : right;
 }
 
 static uint64_t class_due(const struct dev_tunnel *tunnel, const struct tunnel_class *class,

@@ -264,9 +264,9 @@ void tunnel_watch_streams(struct dev_tunnel *tunnel, uint64_t now_us)
 
 // ---- When next
 
-static uint64_t earlier(uint64_t a, uint64_t b)
+static uint64_t earlier(uint64_t left, uint64_t right)
 {
-    return a < b ? a : b;
+    return left < right ? left : right;
 }
 
 static uint64_t closed_due(const struct dev_tunnel *tunnel, uint32_t stream)

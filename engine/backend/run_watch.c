@@ -43,10 +43,10 @@ enum base_status eng_watch_spend(struct eng_watch *watch, uint64_t work, struct 
 
 // --- work ----------------------------------------------------------------------------------------
 
-static uint64_t product(uint64_t a, uint64_t b)
+static uint64_t product(uint64_t left, uint64_t right)
 {
     uint64_t result = 0;
-    return __builtin_mul_overflow(a, b, &result) ? UINT64_MAX : result;
+    return __builtin_mul_overflow(left, right, &result) ? UINT64_MAX : result;
 }
 
 static uint64_t elements(const struct eng_program *program, uint32_t tensor)

@@ -70,9 +70,10 @@ uint16_t base_reader_u16(struct base_reader *reader)
     return (uint16_t)((unsigned)b[0] | (unsigned)b[1] << 8);
 }
 
-static uint32_t load_u32(const uint8_t *b)
+static uint32_t load_u32(const uint8_t *bytes)
 {
-    return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+    return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
+           (uint32_t)bytes[3] << 24;
 }
 
 uint32_t base_reader_u32(struct base_reader *reader)

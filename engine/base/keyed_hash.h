@@ -25,46 +25,46 @@ struct base_hash_key {
 struct base_hash_key base_hash_key_draw(const struct base_random_port *random);
 uint64_t base_keyed64(const struct base_hash_key *key, const void *bytes, size_t size);
 
-static inline uint64_t base_sip_rotate(uint64_t x, int by)
+static inline uint64_t base_sip_rotate(uint64_t value, int by)
 {
-    return x << by | x >> (64 - by);
+    return value << by | value >> (64 - by);
 }
 
-static inline void base_sip_round(uint64_t v[4])
+static inline void base_sip_round(uint64_t state[4])
 {
-    v[0] += v[1];
-    v[2] += v[3];
-    v[1] = base_sip_rotate(v[1], 13) ^ v[0];
-    v[3] = base_sip_rotate(v[3], 16) ^ v[2];
-    v[0] = base_sip_rotate(v[0], 32) + v[3];
-    v[2] += v[1];
-    v[3] = base_sip_rotate(v[3], 21) ^ v[0];
-    v[1] = base_sip_rotate(v[1], 17) ^ v[2];
-    v[2] = base_sip_rotate(v[2], 32);
+    state[0] += state[1];
+    state[2] += state[3];
+    state[1] = base_sip_rotate(state[1], 13) ^ state[0];
+    state[3] = base_sip_rotate(state[3], 16) ^ state[2];
+    state[0] = base_sip_rotate(state[0], 32) + state[3];
+    state[2] += state[1];
+    state[3] = base_sip_rotate(state[3], 21) ^ state[0];
+    state[1] = base_sip_rotate(state[1], 17) ^ state[2];
+    state[2] = base_sip_rotate(state[2], 32);
 }
 
-static inline void base_sip_begin(const struct base_hash_key *key, uint64_t v[4])
+static inline void base_sip_begin(const struct base_hash_key *key, uint64_t state[4])
 {
-    v[0] = key->k0 ^ 0x736f6d6570736575u;
-    v[1] = key->k1 ^ 0x646f72616e646f6du;
-    v[2] = key->k0 ^ 0x6c7967656e657261u;
-    v[3] = key->k1 ^ 0x7465646279746573u;
+    state[0] = key->k0 ^ 0x736f6d6570736575u;
+    state[1] = key->k1 ^ 0x646f72616e646f6du;
+    state[2] = key->k0 ^ 0x6c7967656e657261u;
+    state[3] = key->k1 ^ 0x7465646279746573u;
 }
 
-static inline void base_sip_word(uint64_t v[4], uint64_t word)
+static inline void base_sip_word(uint64_t state[4], uint64_t word)
 {
-    v[3] ^= word;
-    base_sip_round(v);
-    v[0] ^= word;
+    state[3] ^= word;
+    base_sip_round(state);
+    state[0] ^= word;
 }
 
-static inline uint64_t base_sip_end(uint64_t v[4])
+static inline uint64_t base_sip_end(uint64_t state[4])
 {
-    v[2] ^= 0xff;
-    base_sip_round(v);
-    base_sip_round(v);
-    base_sip_round(v);
-    return v[0] ^ v[1] ^ v[2] ^ v[3];
+    state[2] ^= 0xff;
+    base_sip_round(state);
+    base_sip_round(state);
+    base_sip_round(state);
+    return state[0] ^ state[1] ^ state[2] ^ state[3];
 }
 
 // base_keyed64 of the number's eight bytes, lowest first.
@@ -78,12 +78,13 @@ static inline uint64_t base_keyed64_u64(const struct base_hash_key *key, uint64_
 }
 
 // ... and of two numbers' sixteen bytes.
-static inline uint64_t base_keyed64_pair(const struct base_hash_key *key, uint64_t a, uint64_t b)
+static inline uint64_t base_keyed64_pair(const struct base_hash_key *key, uint64_t left,
+                                         uint64_t right)
 {
     uint64_t v[4];
     base_sip_begin(key, v);
-    base_sip_word(v, a);
-    base_sip_word(v, b);
+    base_sip_word(v, left);
+    base_sip_word(v, right);
     base_sip_word(v, UINT64_C(16) << 56);
     return base_sip_end(v);
 }

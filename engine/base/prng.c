@@ -9,9 +9,9 @@
 #include <errno.h>
 #include <sys/random.h>
 
-static uint64_t rotate_left(uint64_t x, unsigned bits)
+static uint64_t rotate_left(uint64_t value, unsigned bits)
 {
-    return x << bits | x >> (64 - bits);
+    return value << bits | value >> (64 - bits);
 }
 
 void base_prng_seed(struct base_prng *prng, uint64_t seed)

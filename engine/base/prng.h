@@ -18,12 +18,12 @@ double base_prng_unit(struct base_prng *prng);                    // [0, 1)
 struct base_random_port base_prng_port(struct base_prng *prng);
 
 // SplitMix64 finaliser: a cheap bijection with good avalanche, for counter-based draws.
-static inline uint64_t base_mix64(uint64_t x)
+static inline uint64_t base_mix64(uint64_t value)
 {
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
+    value += 0x9e3779b97f4a7c15u;
+    value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
+    value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
+    return value ^ (value >> 31);
 }
 
 // Kernel entropy (getrandom). For programs and ports only.

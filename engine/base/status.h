@@ -79,21 +79,21 @@ const char *base_status_text(enum base_status status);
 // Static upper-case name of a status without prefix ("INVALID"), never NULL.
 const char *base_status_name(enum base_status status);
 
-static inline bool base_status_is_input(enum base_status s)
+static inline bool base_status_is_input(enum base_status status)
 {
-    return s <= -100 && s > -200;
+    return status <= -100 && status > -200;
 }
-static inline bool base_status_is_trust(enum base_status s)
+static inline bool base_status_is_trust(enum base_status status)
 {
-    return s <= -200 && s > -300;
+    return status <= -200 && status > -300;
 }
-static inline bool base_status_is_resource(enum base_status s)
+static inline bool base_status_is_resource(enum base_status status)
 {
-    return s <= -300 && s > -400;
+    return status <= -300 && status > -400;
 }
-static inline bool base_status_is_environment(enum base_status s)
+static inline bool base_status_is_environment(enum base_status status)
 {
-    return s <= -400 && s > -500;
+    return status <= -400 && status > -500;
 }
 
 // Returns from the calling function when `expr` is not BASE_OK.

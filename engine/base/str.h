@@ -22,7 +22,7 @@ struct base_str {
 #endif
 
 struct base_str base_str_of(const char *text); // strlen once; NULL gives the empty text
-bool base_str_equal(struct base_str a, struct base_str b);
+bool base_str_equal(struct base_str left, struct base_str right);
 bool base_str_starts(struct base_str text, struct base_str prefix);
 
 // Whole text as a decimal number without sign; INVALID for anything else, OVERFLOW past 2^64-1.

@@ -18,16 +18,16 @@ static const uint32_t unseen[][2] = {
     {0xfff0, 0xfffb}, {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff},
 };
 
-static bool has_effect(uint32_t c, enum base_visible mode)
+static bool has_effect(uint32_t code, enum base_visible mode)
 {
-    if (c == '\n' || c == '\t') {
+    if (code == '\n' || code == '\t') {
         return mode == BASE_VISIBLE_TEXT;
     }
-    if (c >= 0x20 && c < 0x7f) {
+    if (code >= 0x20 && code < 0x7f) {
         return false;
     }
     for (size_t i = 0; i < sizeof(unseen) / sizeof(unseen[0]); i++) {
-        if (c >= unseen[i][0] && c <= unseen[i][1]) {
+        if (code >= unseen[i][0] && code <= unseen[i][1]) {
             return true;
         }
     }
@@ -87,13 +87,13 @@ static size_t write_hex(char kind, uint32_t value, size_t digits, char *out)
 }
 
 // As JSON writes it: past U+FFFF as a pair of surrogates.
-static size_t write_char(uint32_t c, char out[BASE_VISIBLE_MAX])
+static size_t write_char(uint32_t code, char out[BASE_VISIBLE_MAX])
 {
-    if (c < 0x10000) {
-        return write_hex('u', c, 4, out);
+    if (code < 0x10000) {
+        return write_hex('u', code, 4, out);
     }
-    size_t size = write_hex('u', 0xd800 + ((c - 0x10000) >> 10), 4, out);
-    return size + write_hex('u', 0xdc00 + (c & 0x3ff), 4, out + size);
+    size_t size = write_hex('u', 0xd800 + ((code - 0x10000) >> 10), 4, out);
+    return size + write_hex('u', 0xdc00 + (code & 0x3ff), 4, out + size);
 }
 
 size_t base_visible_step(const uint8_t *bytes, size_t size, enum base_visible mode,

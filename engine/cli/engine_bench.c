@@ -40,10 +40,10 @@ struct sample {
     uint32_t run;
 };
 
-static int by_time(const void *a, const void *b)
+static int by_time(const void *left, const void *right)
 {
-    const struct sample *x = a;
-    const struct sample *y = b;
+    const struct sample *x = left;
+    const struct sample *y = right;
     return x->ns < y->ns ? -1 : x->ns > y->ns;
 }
 
@@ -144,10 +144,10 @@ static void print_summary(const struct eng_cli *cli, const struct eng_session *s
 
 // --- table of operators --------------------------------------------------------------------------
 
-static int by_share(const void *a, const void *b)
+static int by_share(const void *left, const void *right)
 {
-    const struct row *x = a;
-    const struct row *y = b;
+    const struct row *x = left;
+    const struct row *y = right;
     return x->us < y->us ? 1 : x->us > y->us ? -1 : 0;
 }
 

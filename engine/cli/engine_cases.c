@@ -309,9 +309,9 @@ static enum outcome run_once(struct eng_cli *cli, const char *path,
 
 // --- all cases -----------------------------------------------------------------------------------
 
-static int by_name(const void *a, const void *b)
+static int by_name(const void *left, const void *right)
 {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
+    return strcmp(*(const char *const *)left, *(const char *const *)right);
 }
 
 // Cases below a folder, sorted; the folder itself when it is one. Arena memory; NULL: none.

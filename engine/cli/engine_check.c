@@ -35,10 +35,10 @@ static const struct eng_array *expected_value(const struct check *check, const c
 }
 
 // Whether item `i` of the file has a name; without one it is the output at that place.
-static bool is_nameless(const struct check *check, uint32_t i)
+static bool is_nameless(const struct check *check, uint32_t index)
 {
-    base_assert(i < check->expected.count);
-    const char *name = check->expected.names[i];
+    base_assert(index < check->expected.count);
+    const char *name = check->expected.names[index];
     return name[0] == '\0' || strncmp(name, "arr_", 4) == 0;
 }
 

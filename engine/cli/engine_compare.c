@@ -12,39 +12,39 @@
 
 // Element `i` of the real (part 0) or imaginary (part 1) numbers as double. Integers past 2^53 are
 // compared elsewhere.
-static double number_at(const struct eng_array *array, int64_t i, int part)
+static double number_at(const struct eng_array *array, int64_t index, int part)
 {
     const void *data = array->data;
     switch (array->desc.dtype) {
     case ENG_F32:
-        return ((const float *)data)[i];
+        return ((const float *)data)[index];
     case ENG_F64:
-        return ((const double *)data)[i];
+        return ((const double *)data)[index];
     case ENG_F16:
-        return eng_f16_to_f32(((const uint16_t *)data)[i]);
+        return eng_f16_to_f32(((const uint16_t *)data)[index]);
     case ENG_BF16:
-        return eng_bf16_to_f32(((const uint16_t *)data)[i]);
+        return eng_bf16_to_f32(((const uint16_t *)data)[index]);
     case ENG_C64:
-        return ((const float *)data)[2 * i + part];
+        return ((const float *)data)[2 * index + part];
     case ENG_C128:
-        return ((const double *)data)[2 * i + part];
+        return ((const double *)data)[2 * index + part];
     case ENG_U8:
     case ENG_BOOL:
-        return ((const uint8_t *)data)[i];
+        return ((const uint8_t *)data)[index];
     case ENG_I8:
-        return ((const int8_t *)data)[i];
+        return ((const int8_t *)data)[index];
     case ENG_U16:
-        return ((const uint16_t *)data)[i];
+        return ((const uint16_t *)data)[index];
     case ENG_I16:
-        return ((const int16_t *)data)[i];
+        return ((const int16_t *)data)[index];
     case ENG_U32:
-        return ((const uint32_t *)data)[i];
+        return ((const uint32_t *)data)[index];
     case ENG_I32:
-        return ((const int32_t *)data)[i];
+        return ((const int32_t *)data)[index];
     case ENG_U64:
-        return (double)((const uint64_t *)data)[i];
+        return (double)((const uint64_t *)data)[index];
     case ENG_I64:
-        return (double)((const int64_t *)data)[i];
+        return (double)((const int64_t *)data)[index];
     default:
         return 0;
     }
@@ -68,22 +68,22 @@ static bool numbers_agree(double got, double want, const struct eng_cli_toleranc
 }
 
 // Whether element i agrees; raises out->max_error.
-static bool element_agrees(const struct eng_array *got, const struct eng_array *want, int64_t i,
+static bool element_agrees(const struct eng_array *got, const struct eng_array *want, int64_t index,
                            const struct eng_cli_tolerance *tolerance,
                            struct eng_cli_difference *out)
 {
     enum eng_dtype dtype = got->desc.dtype;
     base_assert(want->desc.dtype == dtype);
     if (dtype == ENG_STRING) {
-        const struct eng_string *a = &((const struct eng_string *)got->data)[i];
-        const struct eng_string *b = &((const struct eng_string *)want->data)[i];
+        const struct eng_string *a = &((const struct eng_string *)got->data)[index];
+        const struct eng_string *b = &((const struct eng_string *)want->data)[index];
         return a->size == b->size && (a->size == 0 || memcmp(a->at, b->at, a->size) == 0);
     }
     int parts = dtype == ENG_C64 || dtype == ENG_C128 ? 2 : 1;
     bool agrees = true;
     for (int part = 0; part < parts; part++) {
-        double a = number_at(got, i, part);
-        double b = number_at(want, i, part);
+        double a = number_at(got, index, part);
+        double b = number_at(want, index, part);
         double error = fabs(a - b);
         if (isfinite(error) && error > out->max_error) {
             out->max_error = error;
@@ -92,7 +92,7 @@ static bool element_agrees(const struct eng_array *got, const struct eng_array *
     }
     if (agrees && !is_float(dtype)) { // 64-bit integers that one double cannot tell apart
         size_t bytes = eng_dtype_bytes(dtype);
-        size_t at = (size_t)i * bytes;
+        size_t at = (size_t)index * bytes;
         agrees = memcmp((const char *)got->data + at, (const char *)want->data + at, bytes) == 0;
     }
     return agrees;

@@ -40,10 +40,10 @@ static void print_port(const char *title, const struct eng_port_info *port)
     printf("]\n");
 }
 
-static int by_count(const void *a, const void *b)
+static int by_count(const void *left, const void *right)
 {
-    const struct op_row *x = a;
-    const struct op_row *y = b;
+    const struct op_row *x = left;
+    const struct op_row *y = right;
     if (x->count != y->count) {
         return x->count < y->count ? 1 : -1;
     }

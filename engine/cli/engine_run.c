@@ -82,10 +82,10 @@ static enum base_status show_outputs(struct eng_cli *cli, struct eng_model *mode
     return eng_tensor_file_write(cli->output, &all, error);
 }
 
-static int by_number(const void *a, const void *b)
+static int by_number(const void *left, const void *right)
 {
-    uint64_t x = *(const uint64_t *)a;
-    uint64_t y = *(const uint64_t *)b;
+    uint64_t x = *(const uint64_t *)left;
+    uint64_t y = *(const uint64_t *)right;
     return x < y ? -1 : x > y;
 }
 

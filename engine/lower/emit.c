@@ -53,21 +53,21 @@ static enum base_status emit_dense(struct eng_lower *lower, struct eng_command *
 }
 
 // Real in the layout that costs least, for commands that keep it.
-static enum base_status dense(struct eng_lower *lower, uint32_t x, uint32_t *out,
+static enum base_status dense(struct eng_lower *lower, uint32_t input, uint32_t *out,
                               enum eng_layout *out_layout)
 {
-    *out_layout = eng_lower_natural(lower, x);
-    return eng_lower_as(lower, x, *out_layout, true, out);
+    *out_layout = eng_lower_natural(lower, input);
+    return eng_lower_as(lower, input, *out_layout, true, out);
 }
 
-enum base_status eng_emit_unary(struct eng_lower *lower, const struct eng_unary *unary, uint32_t x,
-                                uint32_t *out)
+enum base_status eng_emit_unary(struct eng_lower *lower, const struct eng_unary *unary,
+                                uint32_t input, uint32_t *out)
 {
     base_assert((unsigned)unary->fn < ENG_UNARY_COUNT);
-    struct eng_desc desc = *eng_lower_desc(lower, x);
+    struct eng_desc desc = *eng_lower_desc(lower, input);
     enum eng_layout layout;
     uint32_t real;
-    BASE_TRY(dense(lower, x, &real, &layout));
+    BASE_TRY(dense(lower, input, &real, &layout));
     if (unary->fn == ENG_IS_NAN || unary->fn == ENG_IS_INF) {
         desc.dtype = ENG_BOOL;
     }
@@ -76,17 +76,17 @@ enum base_status eng_emit_unary(struct eng_lower *lower, const struct eng_unary 
     return emit_dense(lower, &command, real, out);
 }
 
-enum base_status eng_emit_cast(struct eng_lower *lower, uint32_t x, enum eng_dtype to,
+enum base_status eng_emit_cast(struct eng_lower *lower, uint32_t input, enum eng_dtype to,
                                uint32_t *out)
 {
-    struct eng_desc desc = *eng_lower_desc(lower, x);
+    struct eng_desc desc = *eng_lower_desc(lower, input);
     if (desc.dtype == to) {
-        *out = x;
+        *out = input;
         return BASE_OK;
     }
     enum eng_layout layout;
     uint32_t real;
-    BASE_TRY(dense(lower, x, &real, &layout));
+    BASE_TRY(dense(lower, input, &real, &layout));
     desc.dtype = to;
     struct eng_command command = {.op = ENG_OP_CAST};
     BASE_TRY(eng_lower_tensor(lower, ENG_TEMP, layout, &desc, out));
@@ -177,10 +177,10 @@ static bool reduces_in_place(const struct eng_desc *desc, uint32_t marked, bool 
 }
 
 // The reduced axes moved last.
-static enum base_status move_last(struct eng_lower *lower, uint32_t x, uint32_t marked,
+static enum base_status move_last(struct eng_lower *lower, uint32_t input, uint32_t marked,
                                   uint32_t *out)
 {
-    uint32_t rank = eng_lower_desc(lower, x)->rank;
+    uint32_t rank = eng_lower_desc(lower, input)->rank;
     uint32_t perm[ENG_RANK_MAX];
     uint32_t count = 0;
     for (uint32_t pass = 0; pass < 2; pass++) {
@@ -190,7 +190,7 @@ static enum base_status move_last(struct eng_lower *lower, uint32_t x, uint32_t 
             }
         }
     }
-    return eng_lower_transpose(lower, x, perm, out);
+    return eng_lower_transpose(lower, input, perm, out);
 }
 
 // The same elements in another shape: reduced over dims of size 1 by a function that leaves a
@@ -203,12 +203,12 @@ static bool reduces_nothing(const struct eng_reduction *reduction, const struct 
 }
 
 // The operand in PLAIN, what is reduced of it in the middle of three.
-static enum base_status reduce_plain(struct eng_lower *lower, uint32_t x, uint32_t marked,
+static enum base_status reduce_plain(struct eng_lower *lower, uint32_t input, uint32_t marked,
                                      struct span3 *span, uint32_t *out)
 {
-    const struct eng_desc desc = *eng_lower_desc(lower, x);
-    uint32_t from = x;
-    BASE_TRY(eng_lower_plain(lower, x, &from));
+    const struct eng_desc desc = *eng_lower_desc(lower, input);
+    uint32_t from = input;
+    BASE_TRY(eng_lower_plain(lower, input, &from));
     if (!adjacent(&desc, ENG_PLAIN, marked, span)) {
         BASE_TRY(move_last(lower, from, marked, &from));
         *span = (struct span3){1, 1, 1};
@@ -220,10 +220,10 @@ static enum base_status reduce_plain(struct eng_lower *lower, uint32_t x, uint32
 }
 
 enum base_status eng_emit_reduce(struct eng_lower *lower, const struct eng_reduction *reduction,
-                                 uint32_t x, uint32_t *out)
+                                 uint32_t input, uint32_t *out)
 {
     base_assert((unsigned)reduction->fn < ENG_REDUCE_COUNT);
-    const struct eng_desc desc = *eng_lower_desc(lower, x);
+    const struct eng_desc desc = *eng_lower_desc(lower, input);
     uint32_t marked = mark_axes(reduction->axes, reduction->axis_count);
     struct eng_desc reduced;
     reduced_desc(&desc, marked, reduction->keep_dims, &reduced);
@@ -231,14 +231,14 @@ enum base_status eng_emit_reduce(struct eng_lower *lower, const struct eng_reduc
     enum eng_layout layout = ENG_PLAIN;
     uint32_t real;
     if (reduces_nothing(reduction, &desc, &reduced)) {
-        return eng_lower_reshape(lower, x, &reduced, out);
+        return eng_lower_reshape(lower, input, &reduced, out);
     }
-    if (eng_lower_natural(lower, x) == ENG_CHANNELS_LAST &&
+    if (eng_lower_natural(lower, input) == ENG_CHANNELS_LAST &&
         reduces_in_place(&desc, marked, reduction->keep_dims, &layout, &span)) {
-        BASE_TRY(eng_lower_as(lower, x, ENG_CHANNELS_LAST, true, &real));
+        BASE_TRY(eng_lower_as(lower, input, ENG_CHANNELS_LAST, true, &real));
     } else {
         layout = ENG_PLAIN;
-        BASE_TRY(reduce_plain(lower, x, marked, &span, &real));
+        BASE_TRY(reduce_plain(lower, input, marked, &span, &real));
     }
     base_assert(span.outer * span.inner == eng_desc_count(&reduced));
     struct eng_command command = {
@@ -249,24 +249,24 @@ enum base_status eng_emit_reduce(struct eng_lower *lower, const struct eng_reduc
     return emit_dense(lower, &command, real, out);
 }
 
-enum base_status eng_emit_softmax(struct eng_lower *lower, bool log, uint32_t x,
+enum base_status eng_emit_softmax(struct eng_lower *lower, bool log, uint32_t input,
                                   struct eng_axis_range axes, uint32_t *out)
 {
     base_assert(axes.begin <= axes.end);
-    const struct eng_desc desc = *eng_lower_desc(lower, x);
+    const struct eng_desc desc = *eng_lower_desc(lower, input);
     base_assert(axes.end <= desc.rank);
     uint32_t marked = 0;
     for (uint32_t d = axes.begin; d < axes.end; d++) {
         marked |= 1u << d;
     }
     struct span3 span;
-    enum eng_layout layout = eng_lower_natural(lower, x);
+    enum eng_layout layout = eng_lower_natural(lower, input);
     if (layout == ENG_CHANNELS_LAST && !adjacent(&desc, layout, marked, &span)) {
         layout = ENG_PLAIN;
     }
     (void)adjacent(&desc, layout, marked, &span); // a range of axes is always adjacent in PLAIN
     uint32_t real;
-    BASE_TRY(eng_lower_as(lower, x, layout, true, &real));
+    BASE_TRY(eng_lower_as(lower, input, layout, true, &real));
     struct eng_command command = {
         .op = ENG_OP_SOFTMAX,
         .u.softmax = {log, span.outer, span.n, span.inner},

@@ -77,10 +77,10 @@ static enum base_status operand(struct eng_lower *lower, uint32_t tensor, const 
     return BASE_OK;
 }
 
-static int by_size(const void *a, const void *b)
+static int by_size(const void *left, const void *right)
 {
-    int64_t x = *(const int64_t *)a;
-    int64_t y = *(const int64_t *)b;
+    int64_t x = *(const int64_t *)left;
+    int64_t y = *(const int64_t *)right;
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
@@ -178,16 +178,16 @@ static enum base_status target_of(struct eng_lower *lower, const uint32_t *tenso
     return BASE_OK;
 }
 
-enum base_status eng_emit_binary(struct eng_lower *lower, enum eng_binary_fn fn, uint32_t a,
-                                 uint32_t b, uint32_t *out)
+enum base_status eng_emit_binary(struct eng_lower *lower, enum eng_binary_fn fn, uint32_t left,
+                                 uint32_t right, uint32_t *out)
 {
     base_assert((unsigned)fn < ENG_BINARY_COUNT);
-    uint32_t tensors[2] = {a, b};
+    uint32_t tensors[2] = {left, right};
     struct target to;
-    if (eng_lower_desc(lower, a)->dtype != eng_lower_desc(lower, b)->dtype) {
+    if (eng_lower_desc(lower, left)->dtype != eng_lower_desc(lower, right)->dtype) {
         return eng_lower_fail(lower, lower->node, BASE_ERR_INVALID, "operands of types %s and %s",
-                              eng_dtype_name(eng_lower_desc(lower, a)->dtype),
-                              eng_dtype_name(eng_lower_desc(lower, b)->dtype));
+                              eng_dtype_name(eng_lower_desc(lower, left)->dtype),
+                              eng_dtype_name(eng_lower_desc(lower, right)->dtype));
     }
     BASE_TRY(target_of(lower, tensors, 2, &to));
     if (fn >= ENG_EQUAL && fn <= ENG_GREATER_EQUAL) {
@@ -198,21 +198,21 @@ enum base_status eng_emit_binary(struct eng_lower *lower, enum eng_binary_fn fn,
     return emit_views(lower, &command, &to, out);
 }
 
-enum base_status eng_emit_select(struct eng_lower *lower, uint32_t cond, uint32_t a, uint32_t b,
-                                 uint32_t *out)
+enum base_status eng_emit_select(struct eng_lower *lower, uint32_t cond, uint32_t left,
+                                 uint32_t right, uint32_t *out)
 {
-    uint32_t tensors[3] = {cond, a, b};
+    uint32_t tensors[3] = {cond, left, right};
     struct target to;
     if (eng_lower_desc(lower, cond)->dtype != ENG_BOOL ||
-        eng_lower_desc(lower, a)->dtype != eng_lower_desc(lower, b)->dtype) {
+        eng_lower_desc(lower, left)->dtype != eng_lower_desc(lower, right)->dtype) {
         return eng_lower_fail(lower, lower->node, BASE_ERR_INVALID,
                               "a choice by %s between %s and %s",
                               eng_dtype_name(eng_lower_desc(lower, cond)->dtype),
-                              eng_dtype_name(eng_lower_desc(lower, a)->dtype),
-                              eng_dtype_name(eng_lower_desc(lower, b)->dtype));
+                              eng_dtype_name(eng_lower_desc(lower, left)->dtype),
+                              eng_dtype_name(eng_lower_desc(lower, right)->dtype));
     }
     BASE_TRY(target_of(lower, tensors, 3, &to));
-    to.desc.dtype = eng_lower_desc(lower, a)->dtype;
+    to.desc.dtype = eng_lower_desc(lower, left)->dtype;
     struct eng_command command = {.op = ENG_OP_SELECT, .inputs = tensors, .input_count = 3};
     return emit_views(lower, &command, &to, out);
 }
@@ -302,24 +302,24 @@ struct batch_dim {
     int64_t size, a, b;
 };
 
-static int64_t batch_stride(const struct matrix *matrix, uint32_t rank, uint32_t d)
+static int64_t batch_stride(const struct matrix *matrix, uint32_t rank, uint32_t dim)
 {
     base_assert(rank >= matrix->batch_rank);
     uint32_t skip = rank - matrix->batch_rank;
-    return d < skip || matrix->sizes[d - skip] == 1 ? 0 : matrix->batch[d - skip];
+    return dim < skip || matrix->sizes[dim - skip] == 1 ? 0 : matrix->batch[dim - skip];
 }
 
 // Batch dims of the result that remain: those of size 1 are dropped, neighbours both operands step
 // through evenly are fused, and the last ones become rows of A where B does not depend on them.
-static uint32_t batch_dims(const struct eng_desc *desc, struct matrix *a, const struct matrix *b,
-                           struct batch_dim dims[ENG_RANK_MAX])
+static uint32_t batch_dims(const struct eng_desc *desc, struct matrix *left,
+                           const struct matrix *right, struct batch_dim dims[ENG_RANK_MAX])
 {
     base_assert(desc->rank >= 2);
     uint32_t rank = desc->rank - 2;
     uint32_t count = 0;
     for (uint32_t d = 0; d < rank; d++) {
-        const struct batch_dim dim = {desc->dims[d], batch_stride(a, rank, d),
-                                      batch_stride(b, rank, d)};
+        const struct batch_dim dim = {desc->dims[d], batch_stride(left, rank, d),
+                                      batch_stride(right, rank, d)};
         struct batch_dim *last = count > 0 ? &dims[count - 1] : NULL;
         if (dim.size == 1) {
             continue;
@@ -331,19 +331,19 @@ static uint32_t batch_dims(const struct eng_desc *desc, struct matrix *a, const 
         }
     }
     while (count > 0 && dims[count - 1].b == 0 &&
-           (a->rows == 1 || dims[count - 1].a == a->rows * a->row_stride)) {
-        a->row_stride = a->rows == 1 ? dims[count - 1].a : a->row_stride;
-        a->rows *= dims[count - 1].size;
+           (left->rows == 1 || dims[count - 1].a == left->rows * left->row_stride)) {
+        left->row_stride = left->rows == 1 ? dims[count - 1].a : left->row_stride;
+        left->rows *= dims[count - 1].size;
         count--;
     }
     return count;
 }
 
-static enum base_status matmul_desc(struct eng_lower *lower, struct eng_factor a,
-                                    struct eng_factor b, struct eng_desc *out)
+static enum base_status matmul_desc(struct eng_lower *lower, struct eng_factor left,
+                                    struct eng_factor right, struct eng_desc *out)
 {
-    const struct eng_desc *da = eng_lower_desc(lower, a.tensor);
-    const struct eng_desc *db = eng_lower_desc(lower, b.tensor);
+    const struct eng_desc *da = eng_lower_desc(lower, left.tensor);
+    const struct eng_desc *db = eng_lower_desc(lower, right.tensor);
     char text[2][64];
     uint32_t rank = da->rank > db->rank ? da->rank : db->rank;
     bool fits = da->rank >= 2 && db->rank >= 2 && da->dtype == db->dtype;
@@ -355,17 +355,17 @@ static enum base_status matmul_desc(struct eng_lower *lower, struct eng_factor a
         out->dims[d] = x == 1 ? y : x;
     }
     if (fits) {
-        int64_t ka = da->dims[da->rank - (a.transposed ? 2 : 1)];
-        int64_t kb = db->dims[db->rank - (b.transposed ? 1 : 2)];
-        out->dims[rank - 2] = da->dims[da->rank - (a.transposed ? 1 : 2)];
-        out->dims[rank - 1] = db->dims[db->rank - (b.transposed ? 2 : 1)];
+        int64_t ka = da->dims[da->rank - (left.transposed ? 2 : 1)];
+        int64_t kb = db->dims[db->rank - (right.transposed ? 1 : 2)];
+        out->dims[rank - 2] = da->dims[da->rank - (left.transposed ? 1 : 2)];
+        out->dims[rank - 1] = db->dims[db->rank - (right.transposed ? 2 : 1)];
         fits = ka == kb;
     }
     if (!fits) {
         return eng_lower_fail(
             lower, lower->node, BASE_ERR_INVALID, "no product of %s%s and %s%s",
-            eng_desc_text(da, text[0], sizeof(text[0])), a.transposed ? " transposed" : "",
-            eng_desc_text(db, text[1], sizeof(text[1])), b.transposed ? " transposed" : "");
+            eng_desc_text(da, text[0], sizeof(text[0])), left.transposed ? " transposed" : "",
+            eng_desc_text(db, text[1], sizeof(text[1])), right.transposed ? " transposed" : "");
     }
     return BASE_OK;
 }
@@ -382,42 +382,42 @@ static enum base_status spread(struct eng_lower *lower, struct eng_factor factor
 }
 
 // Box and views of the product: `batch` dims that both step through, rows, columns, sum.
-static void product_views(const struct matrix *a, const struct matrix *b,
+static void product_views(const struct matrix *left, const struct matrix *right,
                           const struct batch_dim *dims, uint32_t batch, struct eng_command *command)
 {
     base_assert(batch <= ENG_RANK_MAX - 3);
-    base_assert(a->cols == b->rows);
+    base_assert(left->cols == right->rows);
     command->box.rank = batch + 3;
     for (uint32_t d = 0; d < batch; d++) {
         command->box.size[d] = dims[d].size;
         command->views[0].stride[d] = dims[d].a;
         command->views[1].stride[d] = dims[d].b;
     }
-    command->box.size[batch] = a->rows;
-    command->box.size[batch + 1] = b->cols;
-    command->box.size[batch + 2] = a->cols;
-    command->views[0].offset = a->offset;
-    command->views[0].stride[batch] = a->row_stride;
-    command->views[0].stride[batch + 2] = a->col_stride;
-    command->views[1].offset = b->offset;
-    command->views[1].stride[batch + 1] = b->col_stride;
-    command->views[1].stride[batch + 2] = b->row_stride;
+    command->box.size[batch] = left->rows;
+    command->box.size[batch + 1] = right->cols;
+    command->box.size[batch + 2] = left->cols;
+    command->views[0].offset = left->offset;
+    command->views[0].stride[batch] = left->row_stride;
+    command->views[0].stride[batch + 2] = left->col_stride;
+    command->views[1].offset = right->offset;
+    command->views[1].stride[batch + 1] = right->col_stride;
+    command->views[1].stride[batch + 2] = right->row_stride;
 }
 
-enum base_status eng_emit_matmul(struct eng_lower *lower, struct eng_factor a, struct eng_factor b,
-                                 float alpha, uint32_t *out)
+enum base_status eng_emit_matmul(struct eng_lower *lower, struct eng_factor left,
+                                 struct eng_factor right, float alpha, uint32_t *out)
 {
     struct eng_desc desc;
-    BASE_TRY(matmul_desc(lower, a, b, &desc));
+    BASE_TRY(matmul_desc(lower, left, right, &desc));
     struct matrix ma;
     struct matrix mb;
-    BASE_TRY(matrix_of(lower, a, true, &ma));
-    BASE_TRY(matrix_of(lower, b, true, &mb));
+    BASE_TRY(matrix_of(lower, left, true, &ma));
+    BASE_TRY(matrix_of(lower, right, true, &mb));
     struct batch_dim dims[ENG_RANK_MAX];
     uint32_t batch = batch_dims(&desc, &ma, &mb, dims);
     if (batch > ENG_RANK_MAX - 3) {
-        BASE_TRY(spread(lower, a, &desc, &ma));
-        BASE_TRY(spread(lower, b, &desc, &mb));
+        BASE_TRY(spread(lower, left, &desc, &ma));
+        BASE_TRY(spread(lower, right, &desc, &mb));
         batch = batch_dims(&desc, &ma, &mb, dims);
     }
     uint32_t inputs[2] = {ma.tensor, mb.tensor};

@@ -29,11 +29,11 @@ static bool window_count(const struct window *window, int64_t *out)
     return true;
 }
 
-static enum base_status conv_desc(struct eng_lower *lower, const struct eng_conv *conv, uint32_t x,
-                                  uint32_t w, struct eng_desc *out)
+static enum base_status conv_desc(struct eng_lower *lower, const struct eng_conv *conv,
+                                  uint32_t input, uint32_t weights, struct eng_desc *out)
 {
-    const struct eng_desc *in = eng_lower_desc(lower, x);
-    const struct eng_desc *weight = eng_lower_desc(lower, w);
+    const struct eng_desc *in = eng_lower_desc(lower, input);
+    const struct eng_desc *weight = eng_lower_desc(lower, weights);
     char text[2][64];
     bool fits = conv->spatial >= 1 && conv->spatial <= ENG_SPATIAL_MAX &&
                 in->rank == conv->spatial + 2 && weight->rank == in->rank &&
@@ -72,15 +72,15 @@ static enum base_status conv_bias(struct eng_lower *lower, uint32_t bias,
     return eng_lower_as(lower, bias, ENG_PLAIN, false, out);
 }
 
-enum base_status eng_emit_conv(struct eng_lower *lower, const struct eng_conv *conv, uint32_t x,
-                               uint32_t w, uint32_t *out)
+enum base_status eng_emit_conv(struct eng_lower *lower, const struct eng_conv *conv, uint32_t input,
+                               uint32_t weights, uint32_t *out)
 {
-    base_assert(x != ENG_NONE && w != ENG_NONE);
+    base_assert(input != ENG_NONE && weights != ENG_NONE);
     struct eng_desc desc;
-    BASE_TRY(conv_desc(lower, conv, x, w, &desc));
+    BASE_TRY(conv_desc(lower, conv, input, weights, &desc));
     uint32_t inputs[3];
-    BASE_TRY(eng_lower_as(lower, x, ENG_CHANNELS_LAST, false, &inputs[0]));
-    BASE_TRY(eng_lower_as(lower, w, ENG_PLAIN, false, &inputs[1]));
+    BASE_TRY(eng_lower_as(lower, input, ENG_CHANNELS_LAST, false, &inputs[0]));
+    BASE_TRY(eng_lower_as(lower, weights, ENG_PLAIN, false, &inputs[1]));
     BASE_TRY(conv_bias(lower, conv->epilogue.bias, &desc, &inputs[2]));
     BASE_TRY(eng_lower_tensor(lower, ENG_TEMP, ENG_CHANNELS_LAST, &desc, out));
     struct eng_command command = {
@@ -97,10 +97,10 @@ enum base_status eng_emit_conv(struct eng_lower *lower, const struct eng_conv *c
 
 // Shape of a pool's result; refuses windows that cannot be.
 static enum base_status pool_desc(struct eng_lower *lower, const struct eng_pool *pool,
-                                  const int64_t *out_spatial, uint32_t x, struct eng_desc *out)
+                                  const int64_t *out_spatial, uint32_t input, struct eng_desc *out)
 {
-    base_assert(x != ENG_NONE);
-    *out = *eng_lower_desc(lower, x);
+    base_assert(input != ENG_NONE);
+    *out = *eng_lower_desc(lower, input);
     if (pool->spatial < 1 || pool->spatial > ENG_SPATIAL_MAX || out->rank != pool->spatial + 2) {
         return eng_lower_fail(lower, lower->node, BASE_ERR_INVALID, "%u spatial dims on rank %u",
                               pool->spatial, out->rank);
@@ -116,12 +116,12 @@ static enum base_status pool_desc(struct eng_lower *lower, const struct eng_pool
     return BASE_OK;
 }
 
-// The pool of `x` with one output, or two: out[1] then are positions.
-static enum base_status emit_pool(struct eng_lower *lower, struct eng_command *command, uint32_t x,
-                                  struct eng_desc *desc, uint32_t *out)
+// The pool of `operand` with one output, or two: out[1] then are positions.
+static enum base_status emit_pool(struct eng_lower *lower, struct eng_command *command,
+                                  uint32_t operand, struct eng_desc *desc, uint32_t *out)
 {
     uint32_t input;
-    BASE_TRY(eng_lower_as(lower, x, ENG_CHANNELS_LAST, false, &input));
+    BASE_TRY(eng_lower_as(lower, operand, ENG_CHANNELS_LAST, false, &input));
     for (uint32_t i = 0; i < command->output_count; i++) {
         desc->dtype = i == 0 ? desc->dtype : ENG_I64;
         BASE_TRY(eng_lower_tensor(lower, ENG_TEMP, ENG_CHANNELS_LAST, desc, &out[i]));
@@ -133,20 +133,20 @@ static enum base_status emit_pool(struct eng_lower *lower, struct eng_command *c
 }
 
 enum base_status eng_emit_pool(struct eng_lower *lower, const struct eng_pool *pool,
-                               const int64_t *out_spatial, uint32_t x, uint32_t *out)
+                               const int64_t *out_spatial, uint32_t input, uint32_t *out)
 {
     struct eng_desc desc;
     struct eng_command command = {.op = ENG_OP_POOL, .output_count = 1, .u.pool = *pool};
-    BASE_TRY(pool_desc(lower, pool, out_spatial, x, &desc));
-    return emit_pool(lower, &command, x, &desc, out);
+    BASE_TRY(pool_desc(lower, pool, out_spatial, input, &desc));
+    return emit_pool(lower, &command, input, &desc, out);
 }
 
 enum base_status eng_emit_pool_indices(struct eng_lower *lower, const struct eng_pool *pool,
-                                       const int64_t *out_spatial, uint32_t x, uint32_t out[2])
+                                       const int64_t *out_spatial, uint32_t input, uint32_t out[2])
 {
     base_assert(pool->fn == ENG_POOL_MAX);
     struct eng_desc desc;
     struct eng_command command = {.op = ENG_OP_POOL, .output_count = 2, .u.pool = *pool};
-    BASE_TRY(pool_desc(lower, pool, out_spatial, x, &desc));
-    return emit_pool(lower, &command, x, &desc, out);
+    BASE_TRY(pool_desc(lower, pool, out_spatial, input, &desc));
+    return emit_pool(lower, &command, input, &desc, out);
 }

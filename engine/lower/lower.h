@@ -35,7 +35,7 @@
 struct eng_lower;
 
 enum eng_op_kind { ENG_KIND_ATOMIC, ENG_KIND_TRANSFORM, ENG_KIND_COMPOSITE, ENG_KIND_CONTROL };
-typedef enum base_status (*eng_op_fn)(struct eng_lower *l, const struct eng_node *node);
+typedef enum base_status (*eng_op_fn)(struct eng_lower *lower, const struct eng_node *node);
 
 // One row of the operator tables. Ranges of one operator do not overlap.
 struct eng_op {
@@ -181,14 +181,15 @@ BASE_NODISCARD enum base_status eng_lower_expand(struct eng_lower *lower, uint32
 
 // Atomic commands. Outputs are new TEMP tensors. Inputs may be virtual or of any layout. What is
 // refused is refused with the name of the node being lowered.
-BASE_NODISCARD enum base_status
-eng_emit_unary(struct eng_lower *lower, const struct eng_unary *unary, uint32_t x, uint32_t *out);
+BASE_NODISCARD enum base_status eng_emit_unary(struct eng_lower *lower,
+                                               const struct eng_unary *unary, uint32_t input,
+                                               uint32_t *out);
 // Same dtypes; broadcasts.
 BASE_NODISCARD enum base_status eng_emit_binary(struct eng_lower *lower, enum eng_binary_fn fn,
-                                                uint32_t a, uint32_t b, uint32_t *out);
-BASE_NODISCARD enum base_status eng_emit_select(struct eng_lower *lower, uint32_t cond, uint32_t a,
-                                                uint32_t b, uint32_t *out);
-BASE_NODISCARD enum base_status eng_emit_cast(struct eng_lower *lower, uint32_t x,
+                                                uint32_t left, uint32_t right, uint32_t *out);
+BASE_NODISCARD enum base_status eng_emit_select(struct eng_lower *lower, uint32_t cond,
+                                                uint32_t left, uint32_t right, uint32_t *out);
+BASE_NODISCARD enum base_status eng_emit_cast(struct eng_lower *lower, uint32_t input,
                                               enum eng_dtype to,
                                               uint32_t *out); // itself when equal
 // What is reduced of a tensor, and how.
@@ -199,13 +200,13 @@ struct eng_reduction {
     bool keep_dims;       // as ONNX: reduced dims stay, as 1
 };
 BASE_NODISCARD enum base_status eng_emit_reduce(struct eng_lower *lower,
-                                                const struct eng_reduction *reduction, uint32_t x,
-                                                uint32_t *out);
+                                                const struct eng_reduction *reduction,
+                                                uint32_t input, uint32_t *out);
 // The axes [begin, end) of a tensor.
 struct eng_axis_range {
     uint32_t begin, end;
 };
-BASE_NODISCARD enum base_status eng_emit_softmax(struct eng_lower *lower, bool log, uint32_t x,
+BASE_NODISCARD enum base_status eng_emit_softmax(struct eng_lower *lower, bool log, uint32_t input,
                                                  struct eng_axis_range axes, uint32_t *out);
 // One side of a product of matrices.
 struct eng_factor {
@@ -213,19 +214,20 @@ struct eng_factor {
     bool transposed; // its last two dims are read swapped
 };
 // a [..., M, K] times b [..., K, N] times alpha, by the rules of numpy's matmul.
-BASE_NODISCARD enum base_status eng_emit_matmul(struct eng_lower *lower, struct eng_factor a,
-                                                struct eng_factor b, float alpha, uint32_t *out);
+BASE_NODISCARD enum base_status eng_emit_matmul(struct eng_lower *lower, struct eng_factor left,
+                                                struct eng_factor right, float alpha,
+                                                uint32_t *out);
 // conv->groups, kernel, stride... filled; of the epilogue only the bias is taken (any layout,
 // ENG_NONE allowed). Output dims are computed.
 BASE_NODISCARD enum base_status eng_emit_conv(struct eng_lower *lower, const struct eng_conv *conv,
-                                              uint32_t x, uint32_t w, uint32_t *out);
+                                              uint32_t input, uint32_t weights, uint32_t *out);
 BASE_NODISCARD enum base_status eng_emit_pool(struct eng_lower *lower, const struct eng_pool *pool,
-                                              const int64_t *out_spatial, uint32_t x,
+                                              const int64_t *out_spatial, uint32_t input,
                                               uint32_t *out);
 // The same with a second output, I64: where each element of the first was found. MAX only.
 BASE_NODISCARD enum base_status eng_emit_pool_indices(struct eng_lower *lower,
                                                       const struct eng_pool *pool,
-                                                      const int64_t *out_spatial, uint32_t x,
+                                                      const int64_t *out_spatial, uint32_t input,
                                                       uint32_t out[2]);
 // Along one axis: output dims = data dims with `axis` replaced by the indices' dims.
 BASE_NODISCARD enum base_status eng_emit_gather(struct eng_lower *lower, uint32_t data,

@@ -54,10 +54,10 @@ static enum base_status visit(struct eng_lower *lower, uint32_t tensor, struct e
     return BASE_OK;
 }
 
-static int by_number(const void *a, const void *b)
+static int by_number(const void *left, const void *right)
 {
-    uint32_t x = *(const uint32_t *)a;
-    uint32_t y = *(const uint32_t *)b;
+    uint32_t x = *(const uint32_t *)left;
+    uint32_t y = *(const uint32_t *)right;
     return x < y ? -1 : x > y;
 }
 

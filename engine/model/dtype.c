@@ -84,13 +84,13 @@ size_t eng_desc_bytes(const struct eng_desc *desc)
     return (size_t)eng_desc_count(desc) * eng_dtype_bytes(desc->dtype);
 }
 
-bool eng_desc_equal(const struct eng_desc *a, const struct eng_desc *b)
+bool eng_desc_equal(const struct eng_desc *left, const struct eng_desc *right)
 {
-    if (a->dtype != b->dtype || a->rank != b->rank) {
+    if (left->dtype != right->dtype || left->rank != right->rank) {
         return false;
     }
-    for (uint32_t d = 0; d < a->rank; d++) {
-        if (a->dims[d] != b->dims[d]) {
+    for (uint32_t d = 0; d < left->rank; d++) {
+        if (left->dims[d] != right->dims[d]) {
             return false;
         }
     }

@@ -95,24 +95,25 @@ struct weight_view {
     int64_t groups, outer, channels, inner;
 };
 
-static bool view_weights(const struct eng_node *node, const struct eng_desc *w,
+static bool view_weights(const struct eng_node *node, const struct eng_desc *weights,
                          struct weight_view *out)
 {
     int64_t group = eng_node_int(node, "group", 1);
-    if (is_onnx(node, "Conv") && w->rank >= 3 && w->dims[0] > 0) {
-        *out = (struct weight_view){1, 1, w->dims[0], eng_desc_count(w) / w->dims[0]};
+    if (is_onnx(node, "Conv") && weights->rank >= 3 && weights->dims[0] > 0) {
+        *out = (struct weight_view){1, 1, weights->dims[0],
+                                    eng_desc_count(weights) / weights->dims[0]};
         return true;
     }
-    if (is_onnx(node, "ConvTranspose") && w->rank >= 3 && group > 0 && w->dims[0] % group == 0 &&
-        w->dims[0] > 0 && w->dims[1] > 0) {
-        int64_t inner = eng_desc_count(w) / (w->dims[0] * w->dims[1]);
-        *out = (struct weight_view){group, w->dims[0] / group, w->dims[1], inner};
+    if (is_onnx(node, "ConvTranspose") && weights->rank >= 3 && group > 0 &&
+        weights->dims[0] % group == 0 && weights->dims[0] > 0 && weights->dims[1] > 0) {
+        int64_t inner = eng_desc_count(weights) / (weights->dims[0] * weights->dims[1]);
+        *out = (struct weight_view){group, weights->dims[0] / group, weights->dims[1], inner};
         return true;
     }
-    if (is_onnx(node, "Gemm") && w->rank == 2 && eng_node_float(node, "beta", 1.0F) == 1.0F) {
+    if (is_onnx(node, "Gemm") && weights->rank == 2 && eng_node_float(node, "beta", 1.0F) == 1.0F) {
         bool swapped = eng_node_int(node, "transB", 0) != 0;
-        *out = swapped ? (struct weight_view){1, 1, w->dims[0], w->dims[1]}
-                       : (struct weight_view){1, w->dims[0], w->dims[1], 1};
+        *out = swapped ? (struct weight_view){1, 1, weights->dims[0], weights->dims[1]}
+                       : (struct weight_view){1, weights->dims[0], weights->dims[1], 1};
         return true;
     }
     return false;

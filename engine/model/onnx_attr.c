@@ -44,27 +44,27 @@ enum base_status eng_onnx_tensor(struct eng_onnx *onnx, const Onnx__TensorProto 
 }
 
 // What the file's first IR versions leave open: the kind follows from the field that is set.
-static Onnx__AttributeProto__AttributeType guess_type(const Onnx__AttributeProto *m)
+static Onnx__AttributeProto__AttributeType guess_type(const Onnx__AttributeProto *message)
 {
-    if (m->has_f) {
+    if (message->has_f) {
         return ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT;
     }
-    if (m->has_i) {
+    if (message->has_i) {
         return ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
     }
-    if (m->has_s) {
+    if (message->has_s) {
         return ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING;
     }
-    if (m->t != NULL) {
+    if (message->t != NULL) {
         return ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR;
     }
-    if (m->g != NULL) {
+    if (message->g != NULL) {
         return ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH;
     }
-    if (m->n_floats > 0) {
+    if (message->n_floats > 0) {
         return ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOATS;
     }
-    if (m->n_strings > 0) {
+    if (message->n_strings > 0) {
         return ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS;
     }
     return ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS;
@@ -81,59 +81,64 @@ static enum base_status copy_bytes(struct eng_onnx *onnx, const ProtobufCBinaryD
     return out->at == NULL ? BASE_ERR_NOMEM : BASE_OK;
 }
 
-static enum base_status copy_strings(struct eng_onnx *onnx, const Onnx__AttributeProto *m,
+static enum base_status copy_strings(struct eng_onnx *onnx, const Onnx__AttributeProto *message,
                                      struct eng_attr *out)
 {
-    base_assert(m->n_strings <= UINT32_MAX); // the skeleton is far smaller
-    struct eng_string *strings = base_arena_alloc(onnx->arena, m->n_strings * sizeof(*strings));
+    base_assert(message->n_strings <= UINT32_MAX); // the skeleton is far smaller
+    struct eng_string *strings =
+        base_arena_alloc(onnx->arena, message->n_strings * sizeof(*strings));
     if (strings == NULL) {
         return BASE_ERR_NOMEM;
     }
-    for (size_t i = 0; i < m->n_strings; i++) {
-        BASE_TRY(copy_bytes(onnx, &m->strings[i], &strings[i]));
+    for (size_t i = 0; i < message->n_strings; i++) {
+        BASE_TRY(copy_bytes(onnx, &message->strings[i], &strings[i]));
     }
     out->kind = ENG_ATTR_STRINGS;
-    out->count = (uint32_t)m->n_strings;
+    out->count = (uint32_t)message->n_strings;
     out->u.strings = strings;
     return BASE_OK;
 }
 
-static enum base_status fill(struct eng_onnx *onnx, const Onnx__AttributeProto *m,
+static enum base_status fill(struct eng_onnx *onnx, const Onnx__AttributeProto *message,
                              struct eng_attr *out)
 {
     const char *unused;
-    base_assert(m->n_ints <= UINT32_MAX && m->n_floats <= UINT32_MAX); // as in copy_strings
-    bool typed = m->has_type && m->type != ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__UNDEFINED;
-    switch (typed ? m->type : guess_type(m)) {
+    base_assert(message->n_ints <= UINT32_MAX &&
+                message->n_floats <= UINT32_MAX); // as in copy_strings
+    bool typed =
+        message->has_type && message->type != ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__UNDEFINED;
+    switch (typed ? message->type : guess_type(message)) {
     case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT:
         out->kind = ENG_ATTR_INT;
-        out->u.i = m->i;
+        out->u.i = message->i;
         return BASE_OK;
     case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT:
         out->kind = ENG_ATTR_FLOAT;
-        out->u.f = m->f;
+        out->u.f = message->f;
         return BASE_OK;
     case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING:
         out->kind = ENG_ATTR_STRING;
-        return copy_bytes(onnx, &m->s, &out->u.s);
+        return copy_bytes(onnx, &message->s, &out->u.s);
     case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR:
         out->kind = ENG_ATTR_TENSOR;
-        return eng_onnx_tensor(onnx, m->t, false, &out->u.tensor, &unused);
+        return eng_onnx_tensor(onnx, message->t, false, &out->u.tensor, &unused);
     case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH:
         out->kind = ENG_ATTR_GRAPH;
         return BASE_OK;
     case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS:
         out->kind = ENG_ATTR_INTS;
-        out->count = (uint32_t)m->n_ints;
-        out->u.ints = base_arena_copy(onnx->arena, m->ints, m->n_ints * sizeof(*m->ints));
+        out->count = (uint32_t)message->n_ints;
+        out->u.ints =
+            base_arena_copy(onnx->arena, message->ints, message->n_ints * sizeof(*message->ints));
         return out->u.ints == NULL ? BASE_ERR_NOMEM : BASE_OK;
     case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOATS:
         out->kind = ENG_ATTR_FLOATS;
-        out->count = (uint32_t)m->n_floats;
-        out->u.floats = base_arena_copy(onnx->arena, m->floats, m->n_floats * sizeof(*m->floats));
+        out->count = (uint32_t)message->n_floats;
+        out->u.floats = base_arena_copy(onnx->arena, message->floats,
+                                        message->n_floats * sizeof(*message->floats));
         return out->u.floats == NULL ? BASE_ERR_NOMEM : BASE_OK;
     case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS:
-        return copy_strings(onnx, m, out);
+        return copy_strings(onnx, message, out);
     default:
         out->kind = ENG_ATTR_OTHER;
         return BASE_OK;

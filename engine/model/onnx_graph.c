@@ -166,22 +166,23 @@ static enum base_status read_inputs(struct scope *scope)
 }
 
 // The header of a node: names, ports' room, domain and opset.
-static enum base_status begin_node(struct scope *scope, const Onnx__NodeProto *m,
+static enum base_status begin_node(struct scope *scope, const Onnx__NodeProto *message,
                                    struct eng_node *node)
 {
     struct eng_onnx *onnx = scope->onnx;
-    const char *domain = m->domain == NULL || strcmp(m->domain, "ai.onnx") == 0 ? "" : m->domain;
+    const char *domain =
+        message->domain == NULL || strcmp(message->domain, "ai.onnx") == 0 ? "" : message->domain;
     *node = (struct eng_node){
-        .name = eng_onnx_text(onnx, m->name),
-        .op = eng_onnx_text(onnx, m->op_type),
+        .name = eng_onnx_text(onnx, message->name),
+        .op = eng_onnx_text(onnx, message->op_type),
         .domain = eng_onnx_text(onnx, domain),
         .opset = eng_onnx_opset(onnx, domain),
     };
     if (node->name == NULL || node->op == NULL || node->domain == NULL) {
         return BASE_ERR_NOMEM;
     }
-    if (m->n_input > ENG_NODE_PORTS_MAX || m->n_output > ENG_NODE_PORTS_MAX ||
-        m->n_attribute > ENG_ATTRS_MAX) {
+    if (message->n_input > ENG_NODE_PORTS_MAX || message->n_output > ENG_NODE_PORTS_MAX ||
+        message->n_attribute > ENG_ATTRS_MAX) {
         return eng_node_error(node, onnx->error, BASE_ERR_TOO_LARGE,
                               "too many inputs, outputs or attributes");
     }
@@ -189,27 +190,27 @@ static enum base_status begin_node(struct scope *scope, const Onnx__NodeProto *m
         return eng_node_error(node, onnx->error, BASE_ERR_INVALID,
                               "the model does not import the operator's domain '%.40s'", domain);
     }
-    node->input_count = (uint32_t)m->n_input;
-    node->output_count = (uint32_t)m->n_output;
-    node->attr_count = (uint32_t)m->n_attribute;
+    node->input_count = (uint32_t)message->n_input;
+    node->output_count = (uint32_t)message->n_output;
+    node->attr_count = (uint32_t)message->n_attribute;
     return BASE_OK;
 }
 
-static enum base_status read_outputs_of(struct scope *scope, const Onnx__NodeProto *m,
+static enum base_status read_outputs_of(struct scope *scope, const Onnx__NodeProto *message,
                                         struct eng_node *node)
 {
-    base_assert(node->output_count == m->n_output); // begin_node refused more
-    uint32_t *outputs = base_arena_alloc(scope->onnx->arena, m->n_output * sizeof(*outputs));
+    base_assert(node->output_count == message->n_output); // begin_node refused more
+    uint32_t *outputs = base_arena_alloc(scope->onnx->arena, message->n_output * sizeof(*outputs));
     if (outputs == NULL) {
         return BASE_ERR_NOMEM;
     }
     node->outputs = outputs;
-    for (size_t o = 0; o < m->n_output; o++) {
+    for (size_t o = 0; o < message->n_output; o++) {
         outputs[o] = ENG_NONE;
-        if (m->output[o][0] == '\0') {
+        if (message->output[o][0] == '\0') {
             continue;
         }
-        const char *name = eng_onnx_text(scope->onnx, m->output[o]);
+        const char *name = eng_onnx_text(scope->onnx, message->output[o]);
         if (name == NULL) {
             return BASE_ERR_NOMEM;
         }
@@ -226,17 +227,17 @@ static enum base_status read_outputs_of(struct scope *scope, const Onnx__NodePro
 static enum base_status read_graph(struct eng_onnx *onnx, const Onnx__GraphProto *message,
                                    struct scope *parent, struct eng_graph **out_graph);
 
-static enum base_status read_attrs(struct scope *scope, const Onnx__NodeProto *m,
+static enum base_status read_attrs(struct scope *scope, const Onnx__NodeProto *message,
                                    struct eng_node *node)
 {
     struct eng_onnx *onnx = scope->onnx;
-    base_assert(node->attr_count == m->n_attribute);
-    struct eng_attr *attrs = base_arena_alloc(onnx->arena, m->n_attribute * sizeof(*attrs));
+    base_assert(node->attr_count == message->n_attribute);
+    struct eng_attr *attrs = base_arena_alloc(onnx->arena, message->n_attribute * sizeof(*attrs));
     if (attrs == NULL) {
         return BASE_ERR_NOMEM;
     }
-    for (size_t a = 0; a < m->n_attribute; a++) {
-        const Onnx__AttributeProto *attribute = m->attribute[a];
+    for (size_t a = 0; a < message->n_attribute; a++) {
+        const Onnx__AttributeProto *attribute = message->attribute[a];
         enum base_status status = eng_onnx_attr(onnx, attribute, &attrs[a]);
         if (status != BASE_OK && status != BASE_ERR_NOMEM) {
             const struct base_error inner =
@@ -263,25 +264,25 @@ static enum base_status read_attrs(struct scope *scope, const Onnx__NodeProto *m
     return BASE_OK;
 }
 
-static enum base_status read_inputs_of(struct scope *scope, const Onnx__NodeProto *m,
+static enum base_status read_inputs_of(struct scope *scope, const Onnx__NodeProto *message,
                                        struct eng_node *node)
 {
-    base_assert(node->input_count == m->n_input);
-    uint32_t *inputs = base_arena_alloc(scope->onnx->arena, m->n_input * sizeof(*inputs));
+    base_assert(node->input_count == message->n_input);
+    uint32_t *inputs = base_arena_alloc(scope->onnx->arena, message->n_input * sizeof(*inputs));
     if (inputs == NULL) {
         return BASE_ERR_NOMEM;
     }
     node->inputs = inputs;
-    for (size_t i = 0; i < m->n_input; i++) {
+    for (size_t i = 0; i < message->n_input; i++) {
         inputs[i] = ENG_NONE;
-        if (m->input[i][0] == '\0') {
+        if (message->input[i][0] == '\0') {
             continue;
         }
-        enum base_status status = resolve(scope, m->input[i], &inputs[i]);
+        enum base_status status = resolve(scope, message->input[i], &inputs[i]);
         if (status == BASE_ERR_NOT_FOUND) {
             return eng_node_error(node, scope->onnx->error, BASE_ERR_INVALID,
                                   "its input '%.60s' is no output, input or initializer",
-                                  m->input[i]);
+                                  message->input[i]);
         }
         BASE_TRY(status);
     }

@@ -58,11 +58,11 @@ static enum base_status unpack(struct eng_onnx *onnx)
     return BASE_OK;
 }
 
-static bool same_domain(const char *a, const char *b)
+static bool same_domain(const char *left, const char *right)
 {
-    a = a == NULL || strcmp(a, "ai.onnx") == 0 ? "" : a;
-    b = b == NULL || strcmp(b, "ai.onnx") == 0 ? "" : b;
-    return strcmp(a, b) == 0;
+    left = left == NULL || strcmp(left, "ai.onnx") == 0 ? "" : left;
+    right = right == NULL || strcmp(right, "ai.onnx") == 0 ? "" : right;
+    return strcmp(left, right) == 0;
 }
 
 int32_t eng_onnx_opset(const struct eng_onnx *onnx, const char *domain)

@@ -114,18 +114,18 @@ bool eng_view_split(const struct eng_box *box, const struct eng_view *view, uint
     return from == 0 && left == 1;
 }
 
-bool eng_box_refine(const struct eng_box *a, const struct eng_box *b, struct eng_box *out)
+bool eng_box_refine(const struct eng_box *left, const struct eng_box *right, struct eng_box *out)
 {
-    base_assert(a->rank <= ENG_RANK_MAX && b->rank <= ENG_RANK_MAX);
+    base_assert(left->rank <= ENG_RANK_MAX && right->rank <= ENG_RANK_MAX);
     int64_t reversed[ENG_RANK_MAX];
-    uint32_t rank = 0, i = a->rank, j = b->rank;
+    uint32_t rank = 0, i = left->rank, j = right->rank;
     int64_t left_a = 1, left_b = 1;
     for (;;) {
         while (left_a == 1 && i > 0) {
-            left_a = a->size[--i];
+            left_a = left->size[--i];
         }
         while (left_b == 1 && j > 0) {
-            left_b = b->size[--j];
+            left_b = right->size[--j];
         }
         if (left_a == 1 && left_b == 1) {
             break;

@@ -18,7 +18,7 @@ bool eng_view_is_channel(const struct eng_box *box, const struct eng_view *view,
 bool eng_view_split(const struct eng_box *box, const struct eng_view *view, uint32_t rank,
                     const int64_t *sizes, int64_t *out_strides);
 // The coarsest box both can be split into. False: none of ENG_RANK_MAX dims, or other counts.
-bool eng_box_refine(const struct eng_box *a, const struct eng_box *b, struct eng_box *out);
+bool eng_box_refine(const struct eng_box *left, const struct eng_box *right, struct eng_box *out);
 // Drops dims of size 1 and joins neighbours that every view steps through evenly.
 void eng_box_collapse(struct eng_box *box, struct eng_view *views, uint32_t count);
 

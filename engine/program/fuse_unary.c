@@ -16,9 +16,9 @@
 #define SAMPLE_STEP  0.1
 #define TOLERANCE    2e-6 // constants are written with seven digits
 
-static double evaluate(const struct eng_expr *expr, double x)
+static double evaluate(const struct eng_expr *expr, double value)
 {
-    double registers[1 + ENG_EXPR_OPS_MAX] = {x};
+    double registers[1 + ENG_EXPR_OPS_MAX] = {value};
     for (uint32_t i = 0; i < expr->op_count; i++) {
         const struct eng_expr_op *op = &expr->ops[i];
         double *out = &registers[1 + i];

@@ -131,18 +131,18 @@ static enum base_status make_blocks(struct planner *planner, size_t *out_unshare
     return BASE_OK;
 }
 
-static int by_size(const void *a, const void *b)
+static int by_size(const void *left, const void *right)
 {
-    const struct block *x = a, *y = b;
+    const struct block *x = left, *y = right;
     if (x->bytes != y->bytes) {
         return x->bytes > y->bytes ? -1 : 1;
     }
     return x->number < y->number ? -1 : 1;
 }
 
-static bool overlap_in_time(const struct block *a, const struct block *b)
+static bool overlap_in_time(const struct block *left, const struct block *right)
 {
-    return a->begin <= b->end && b->begin <= a->end;
+    return left->begin <= right->end && right->begin <= left->end;
 }
 
 // The best place for `block` among those placed already, which are sorted by offset.
@@ -268,9 +268,9 @@ static bool take_free(struct free_list *list, size_t bytes, size_t *out_offset)
     return true;
 }
 
-static int by_end(const void *a, const void *b)
+static int by_end(const void *left, const void *right)
 {
-    const struct block *x = a, *y = b;
+    const struct block *x = left, *y = right;
     if (x->end != y->end) {
         return x->end < y->end ? -1 : 1;
     }

@@ -127,11 +127,11 @@ static enum base_status dump_expr(const struct eng_command *command, struct base
     return dump_instructions(command->u.expr, out);
 }
 
-// What is seen as [outer, n, inner], where the middle goes.
-static enum base_status dump_middle(int64_t outer, int64_t n, int64_t inner,
+// What is seen as [outer, count, inner], where the middle goes.
+static enum base_status dump_middle(int64_t outer, int64_t count, int64_t inner,
                                     struct base_buffer *out)
 {
-    return base_buffer_printf(out, " %" PRId64 "x(%" PRId64 ")x%" PRId64, outer, n, inner);
+    return base_buffer_printf(out, " %" PRId64 "x(%" PRId64 ")x%" PRId64, outer, count, inner);
 }
 
 static enum base_status dump_reduce(const struct eng_command *command, struct base_buffer *out)

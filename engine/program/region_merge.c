@@ -203,10 +203,10 @@ static bool place_inner(struct grid *grid, const struct eng_wide *inner)
     return true;
 }
 
-static int64_t floor_div(int64_t a, int64_t b)
+static int64_t floor_div(int64_t left, int64_t right)
 {
-    base_assert(b > 0);
-    return a / b - (a % b < 0 ? 1 : 0);
+    base_assert(right > 0);
+    return left / right - (left % right < 0 ? 1 : 0);
 }
 
 // The smallest i >= 0 with (first + i * factor) a multiple of `modulus`, and how far to the next

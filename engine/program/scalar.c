@@ -8,23 +8,24 @@
 
 #include <math.h>
 
-static double gelu_tanh(double x)
+static double gelu_tanh(double value)
 {
-    return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+    return 0.5 * value *
+           (1 + tanh(0.79788456080286535588 * (value + 0.044715 * value * value * value)));
 }
 
-static double clip(double x, double low, double high)
+static double clip(double value, double low, double high)
 {
-    double at_least = x < low ? low : x;
+    double at_least = value < low ? low : value;
     return at_least > high ? high : at_least;
 }
 
-static double shrink(double x, double lambd, double bias)
+static double shrink(double value, double lambd, double bias)
 {
-    if (x < -lambd) {
-        return x + bias;
+    if (value < -lambd) {
+        return value + bias;
     }
-    return x > lambd ? x - bias : 0;
+    return value > lambd ? value - bias : 0;
 }
 
 static double (*const library[ENG_UNARY_COUNT])(double) = {
@@ -38,75 +39,75 @@ static double (*const library[ENG_UNARY_COUNT])(double) = {
 };
 
 // What is neither in the library nor has parameters.
-static double plain_unary(enum eng_unary_fn fn, double x)
+static double plain_unary(enum eng_unary_fn fn, double value)
 {
     switch (fn) {
     case ENG_NEG:
-        return -x;
+        return -value;
     case ENG_SIGN:
-        return isnan(x) ? x : (double)((x > 0) - (x < 0));
+        return isnan(value) ? value : (double)((value > 0) - (value < 0));
     case ENG_RSQRT:
-        return 1 / sqrt(x);
+        return 1 / sqrt(value);
     case ENG_RECIPROCAL:
-        return 1 / x;
+        return 1 / value;
     case ENG_SQUARE:
-        return x * x;
+        return value * value;
     case ENG_SIGMOID:
-        return 1 / (1 + exp(-x));
+        return 1 / (1 + exp(-value));
     case ENG_RELU:
-        return x < 0 ? 0 : x;
+        return value < 0 ? 0 : value;
     case ENG_SOFTPLUS:
-        return log1p(exp(-fabs(x))) + (x > 0 ? x : 0);
+        return log1p(exp(-fabs(value))) + (value > 0 ? value : 0);
     case ENG_SOFTSIGN:
-        return x / (1 + fabs(x));
+        return value / (1 + fabs(value));
     case ENG_HARD_SWISH:
-        return x * clip(x / 6 + 0.5, 0, 1);
+        return value * clip(value / 6 + 0.5, 0, 1);
     case ENG_GELU:
-        return 0.5 * x * (1 + erf(x * 0.70710678118654752440));
+        return 0.5 * value * (1 + erf(value * 0.70710678118654752440));
     case ENG_NOT:
-        return x == 0;
+        return value == 0;
     case ENG_IS_NAN:
-        return isnan(x) ? 1 : 0;
+        return isnan(value) ? 1 : 0;
     default:
-        return x;
+        return value;
     }
 }
 
-double eng_scalar_unary(enum eng_unary_fn fn, double x, double alpha, double beta)
+double eng_scalar_unary(enum eng_unary_fn fn, double value, double alpha, double beta)
 {
     base_assert((unsigned)fn < ENG_UNARY_COUNT);
     if (library[fn] != NULL) {
-        return library[fn](x);
+        return library[fn](value);
     }
     switch (fn) {
     case ENG_LEAKY_RELU:
-        return x < 0 ? alpha * x : x;
+        return value < 0 ? alpha * value : value;
     case ENG_ELU:
-        return x < 0 ? alpha * expm1(x) : x;
+        return value < 0 ? alpha * expm1(value) : value;
     case ENG_SELU:
-        return beta * (x > 0 ? x : alpha * expm1(x));
+        return beta * (value > 0 ? value : alpha * expm1(value));
     case ENG_CELU:
-        return x < 0 ? alpha * expm1(x / alpha) : x;
+        return value < 0 ? alpha * expm1(value / alpha) : value;
     case ENG_HARD_SIGMOID:
-        return clip(alpha * x + beta, 0, 1);
+        return clip(alpha * value + beta, 0, 1);
     case ENG_CLIP:
-        return clip(x, alpha, beta);
+        return clip(value, alpha, beta);
     case ENG_THRESHOLDED_RELU:
-        return x > alpha ? x : 0;
+        return value > alpha ? value : 0;
     case ENG_SHRINK:
-        return shrink(x, alpha, beta);
+        return shrink(value, alpha, beta);
     case ENG_IS_INF:
-        return isinf(x) && (x < 0 ? alpha != 0 : beta != 0);
+        return isinf(value) && (value < 0 ? alpha != 0 : beta != 0);
     default:
-        return plain_unary(fn, x);
+        return plain_unary(fn, value);
     }
 }
 
 // The divisor's sign; fmod has the dividend's.
-static double modulo(double a, double b)
+static double modulo(double left, double right)
 {
-    double rest = fmod(a, b);
-    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+    double rest = fmod(left, right);
+    return rest != 0 && (rest < 0) != (right < 0) ? rest + right : rest;
 }
 
 // How far a shift goes: beyond SHIFT_MAX nothing of a double is left.
@@ -119,53 +120,53 @@ static int binary_places(double by)
     return (int)clip(by, -SHIFT_MAX, SHIFT_MAX);
 }
 
-double eng_scalar_binary(enum eng_binary_fn fn, double a, double b)
+double eng_scalar_binary(enum eng_binary_fn fn, double left, double right)
 {
     base_assert((unsigned)fn < ENG_BINARY_COUNT);
     switch (fn) {
     case ENG_ADD:
-        return a + b;
+        return left + right;
     case ENG_SUB:
-        return a - b;
+        return left - right;
     case ENG_MUL:
-        return a * b;
+        return left * right;
     case ENG_DIV:
-        return a / b;
+        return left / right;
     case ENG_POW:
-        return pow(a, b);
+        return pow(left, right);
     case ENG_MOD:
-        return modulo(a, b);
+        return modulo(left, right);
     case ENG_FMOD:
-        return fmod(a, b);
+        return fmod(left, right);
     case ENG_MIN: // a NaN wins, on either side
-        return isnan(a) || a < b ? a : b;
+        return isnan(left) || left < right ? left : right;
     case ENG_MAX:
-        return isnan(a) || a > b ? a : b;
+        return isnan(left) || left > right ? left : right;
     case ENG_EQUAL:
-        return a == b;
+        return left == right;
     case ENG_LESS:
-        return a < b;
+        return left < right;
     case ENG_LESS_EQUAL:
-        return a <= b;
+        return left <= right;
     case ENG_GREATER:
-        return a > b;
+        return left > right;
     case ENG_GREATER_EQUAL:
-        return a >= b;
+        return left >= right;
     case ENG_AND:
-        return a != 0 && b != 0;
+        return left != 0 && right != 0;
     case ENG_OR:
-        return a != 0 || b != 0;
+        return left != 0 || right != 0;
     case ENG_XOR:
-        return (a != 0) != (b != 0);
+        return (left != 0) != (right != 0);
     case ENG_SHIFT_LEFT:
-        return ldexp(a, binary_places(b));
+        return ldexp(left, binary_places(right));
     case ENG_SHIFT_RIGHT:
-        return ldexp(a, -binary_places(b));
+        return ldexp(left, -binary_places(right));
     case ENG_PRELU:
-        return a < 0 ? a * b : a;
+        return left < 0 ? left * right : left;
     case ENG_SQUARED_DIFF:
-        return (a - b) * (a - b);
+        return (left - right) * (left - right);
     default:
-        return a;
+        return left;
     }
 }

@@ -4,7 +4,7 @@
 
 #include "program/program.h"
 
-double eng_scalar_unary(enum eng_unary_fn fn, double x, double alpha, double beta);
-double eng_scalar_binary(enum eng_binary_fn fn, double a, double b);
+double eng_scalar_unary(enum eng_unary_fn fn, double value, double alpha, double beta);
+double eng_scalar_binary(enum eng_binary_fn fn, double left, double right);
 
 #endif

@@ -160,22 +160,24 @@ static uint8_t instruction(struct ad_expr *expr, struct eng_expr_op op)
 }
 
 uint8_t ad_unary_with(struct ad_expr *expr, enum eng_unary_fn fn, float alpha, float beta,
-                      uint8_t a)
+                      uint8_t operand)
 {
     return instruction(
-        expr, (struct eng_expr_op){
-                  .kind = ENG_EXPR_UNARY, .fn = (uint8_t)fn, .a = a, .alpha = alpha, .beta = beta});
+        expr,
+        (struct eng_expr_op){
+            .kind = ENG_EXPR_UNARY, .fn = (uint8_t)fn, .a = operand, .alpha = alpha, .beta = beta});
 }
 
-uint8_t ad_unary(struct ad_expr *expr, enum eng_unary_fn fn, uint8_t a)
+uint8_t ad_unary(struct ad_expr *expr, enum eng_unary_fn fn, uint8_t operand)
 {
-    return ad_unary_with(expr, fn, 0, 0, a);
+    return ad_unary_with(expr, fn, 0, 0, operand);
 }
 
-uint8_t ad_binary(struct ad_expr *expr, enum eng_binary_fn fn, uint8_t a, uint8_t b)
+uint8_t ad_binary(struct ad_expr *expr, enum eng_binary_fn fn, uint8_t left, uint8_t right)
 {
     return instruction(
-        expr, (struct eng_expr_op){.kind = ENG_EXPR_BINARY, .fn = (uint8_t)fn, .a = a, .b = b});
+        expr,
+        (struct eng_expr_op){.kind = ENG_EXPR_BINARY, .fn = (uint8_t)fn, .a = left, .b = right});
 }
 
 uint8_t ad_const(struct ad_expr *expr, double value)
@@ -183,19 +185,19 @@ uint8_t ad_const(struct ad_expr *expr, double value)
     return instruction(expr, (struct eng_expr_op){.kind = ENG_EXPR_CONST, .alpha = (float)value});
 }
 
-uint8_t ad_times(struct ad_expr *expr, uint8_t a, double value)
+uint8_t ad_times(struct ad_expr *expr, uint8_t operand, double value)
 {
-    return ad_binary(expr, ENG_MUL, a, ad_const(expr, value));
+    return ad_binary(expr, ENG_MUL, operand, ad_const(expr, value));
 }
 
-uint8_t ad_plus(struct ad_expr *expr, uint8_t a, double value)
+uint8_t ad_plus(struct ad_expr *expr, uint8_t operand, double value)
 {
-    return ad_binary(expr, ENG_ADD, a, ad_const(expr, value));
+    return ad_binary(expr, ENG_ADD, operand, ad_const(expr, value));
 }
 
-uint8_t ad_above(struct ad_expr *expr, uint8_t a, double limit)
+uint8_t ad_above(struct ad_expr *expr, uint8_t operand, double limit)
 {
-    uint8_t rest = limit == 0 ? a : ad_plus(expr, a, -limit);
+    uint8_t rest = limit == 0 ? operand : ad_plus(expr, operand, -limit);
     return ad_unary(expr, ENG_SIGN, ad_unary(expr, ENG_RELU, rest));
 }
 

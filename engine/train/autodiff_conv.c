@@ -80,25 +80,26 @@ static enum base_status raster(struct eng_ad *ad, const struct move *move, uint3
 }
 
 // What fast backends have kernels for: gradients by the input, and by the weights.
-static bool has_kernel(const struct eng_ad *ad, const struct eng_conv *conv, uint32_t x)
+static bool has_kernel(const struct eng_ad *ad, const struct eng_conv *conv, uint32_t input)
 {
-    return ad_tensor(ad, x)->layout != ENG_CHANNELS_LAST ||
+    return ad_tensor(ad, input)->layout != ENG_CHANNELS_LAST ||
            (conv->groups == 1 && conv->spatial <= 2);
 }
-static bool has_weights_kernel(const struct eng_ad *ad, const struct eng_conv *conv, uint32_t x,
+static bool has_weights_kernel(const struct eng_ad *ad, const struct eng_conv *conv, uint32_t input,
                                int64_t out_channels)
 {
     bool is_depthwise =
-        conv->groups == out_channels && conv->groups == ad_tensor(ad, x)->desc.dims[1];
-    return has_kernel(ad, conv, x) || (is_depthwise && conv->spatial <= 2);
+        conv->groups == out_channels && conv->groups == ad_tensor(ad, input)->desc.dims[1];
+    return has_kernel(ad, conv, input) || (is_depthwise && conv->spatial <= 2);
 }
 
 // --- by the input -----------------------------------------------------------------------------
 
-// w [groups, m, c, k...] as [groups, c, m, k... backwards].
-static enum base_status turn_weights(struct eng_ad *ad, uint32_t w, int64_t groups, uint32_t *out)
+// weights [groups, m, c, k...] as [groups, c, m, k... backwards].
+static enum base_status turn_weights(struct eng_ad *ad, uint32_t weights, int64_t groups,
+                                     uint32_t *out)
 {
-    struct eng_desc desc = ad_tensor(ad, w)->desc;
+    struct eng_desc desc = ad_tensor(ad, weights)->desc;
     int64_t m = desc.dims[0] / groups, c = desc.dims[1], taps = 1;
     base_assert(m * groups == desc.dims[0]);
     for (uint32_t d = 2; d < desc.rank; d++) {
@@ -106,14 +107,14 @@ static enum base_status turn_weights(struct eng_ad *ad, uint32_t w, int64_t grou
     }
     desc.dims[0] = groups * c;
     desc.dims[1] = m;
-    struct eng_region region = {.source = w,
+    struct eng_region region = {.source = weights,
                                 .rank = 4,
                                 .src_offset = taps - 1,
                                 .size = {groups, c, m, taps},
                                 .src_stride = {m * c * taps, taps, c * taps, -1},
                                 .dst_stride = {m * c * taps, m * taps, taps, 1}};
     BASE_TRY(eng_program_tensor(ad->program, ENG_TEMP, ENG_PLAIN, &desc, out));
-    return raster(ad, &(struct move){w, &region, 1, false}, *out);
+    return raster(ad, &(struct move){weights, &region, 1, false}, *out);
 }
 
 // The elements of `from` at every stride-th place of a tensor of `dims`, zeros between.
@@ -165,9 +166,9 @@ static enum base_status pointwise_input(struct eng_ad *ad, const struct eng_comm
     return is_strided ? spread(ad, *out, conv->stride, x.dims + 2, out) : BASE_OK;
 }
 
-// The padding that makes the convolution of the spread dy give back the size of x; false when one
-// side of it is negative.
-static bool turned_padding(const struct eng_conv *conv, const struct eng_desc *x,
+// The padding that makes the convolution of the spread dy give back the size of input; false when
+// one side of it is negative.
+static bool turned_padding(const struct eng_conv *conv, const struct eng_desc *input,
                            const int64_t *dims, struct eng_conv *out)
 {
     *out = *conv;
@@ -175,7 +176,7 @@ static bool turned_padding(const struct eng_conv *conv, const struct eng_desc *x
         int64_t reach = (conv->kernel[s] - 1) * conv->dilation[s];
         out->stride[s] = 1;
         out->pad_begin[s] = reach - conv->pad_begin[s];
-        out->pad_end[s] = x->dims[s + 2] + reach - dims[s] - out->pad_begin[s];
+        out->pad_end[s] = input->dims[s + 2] + reach - dims[s] - out->pad_begin[s];
         if (out->pad_begin[s] < 0 || out->pad_end[s] < 0) {
             return false;
         }
@@ -226,13 +227,13 @@ static enum base_status by_input(struct eng_ad *ad, const struct eng_command *co
 // --- by the weights ---------------------------------------------------------------------------
 
 // Elements of x under one tap, over all small positions: [positions, taps, C]. False: none.
-static bool tap_region(const struct eng_conv *conv, const struct eng_tensor *x,
-                       const struct eng_desc *y, int64_t tap, struct eng_region *region)
+static bool tap_region(const struct eng_conv *conv, const struct eng_tensor *input,
+                       const struct eng_desc *output, int64_t tap, struct eng_region *region)
 {
-    int64_t strides[ENG_RANK_MAX], channels = x->desc.dims[1], left = tap;
+    int64_t strides[ENG_RANK_MAX], channels = input->desc.dims[1], left = tap;
     int64_t row = taps_of(conv) * channels;
     uint32_t spatial = conv->spatial, last = spatial + 1;
-    eng_layout_strides(&x->desc, x->layout, strides);
+    eng_layout_strides(&input->desc, input->layout, strides);
     *region = (struct eng_region){.rank = spatial + 2, .dst_offset = tap * channels};
     region->size[last] = channels;
     region->src_stride[last] = strides[1];
@@ -240,10 +241,10 @@ static bool tap_region(const struct eng_conv *conv, const struct eng_tensor *x,
     for (uint32_t s = spatial; s-- > 0;) {
         int64_t at = left % conv->kernel[s] * conv->dilation[s] - conv->pad_begin[s];
         int64_t step = conv->stride[s], first = at < 0 ? (-at + step - 1) / step : 0;
-        int64_t room = x->desc.dims[s + 2] - 1 - at;
+        int64_t room = input->desc.dims[s + 2] - 1 - at;
         int64_t end = room < 0 ? 0 : room / step + 1;
         left /= conv->kernel[s];
-        end = end < y->dims[s + 2] ? end : y->dims[s + 2];
+        end = end < output->dims[s + 2] ? end : output->dims[s + 2];
         if (end <= first) {
             return false;
         }
@@ -252,42 +253,42 @@ static bool tap_region(const struct eng_conv *conv, const struct eng_tensor *x,
         region->dst_stride[s + 1] = row;
         region->src_offset += (at + first * step) * strides[s + 2];
         region->dst_offset += first * row;
-        row *= y->dims[s + 2];
+        row *= output->dims[s + 2];
     }
-    region->size[0] = x->desc.dims[0];
+    region->size[0] = input->desc.dims[0];
     region->src_stride[0] = strides[0];
     region->dst_stride[0] = row;
     return true;
 }
 
 // The windows of x as rows: [batch * positions, taps * C].
-static enum base_status lay_windows(struct eng_ad *ad, const struct eng_conv *conv, uint32_t x,
-                                    const struct eng_desc *y, uint32_t *out)
+static enum base_status lay_windows(struct eng_ad *ad, const struct eng_conv *conv, uint32_t input,
+                                    const struct eng_desc *output, uint32_t *out)
 {
     int64_t taps = taps_of(conv);
-    base_assert(taps <= TAPS_MAX && y->dims[1] > 0);
+    base_assert(taps <= TAPS_MAX && output->dims[1] > 0);
     struct eng_region *regions =
         base_arena_alloc(ad->program->arena, (size_t)taps * sizeof(*regions));
-    struct eng_tensor tensor = *ad_tensor(ad, x);
-    int64_t rows = eng_desc_count(y) / y->dims[1], covered = 0;
+    struct eng_tensor tensor = *ad_tensor(ad, input);
+    int64_t rows = eng_desc_count(output) / output->dims[1], covered = 0;
     uint32_t count = 0;
     if (regions == NULL) {
         return BASE_ERR_NOMEM;
     }
     for (int64_t tap = 0; tap < taps; tap++) {
-        if (tap_region(conv, &tensor, y, tap, &regions[count])) {
+        if (tap_region(conv, &tensor, output, tap, &regions[count])) {
             int64_t volume = 1;
             for (uint32_t d = 0; d < regions[count].rank; d++) {
                 volume *= regions[count].size[d];
             }
-            regions[count++].source = x;
+            regions[count++].source = input;
             covered += volume;
         }
     }
     int64_t total = rows * taps * tensor.desc.dims[1];
     base_assert(covered <= total); // a tap has its own elements of every row
     BASE_TRY(ad_flat(ad, tensor.desc.dtype, total, out));
-    return raster(ad, &(struct move){x, regions, count, covered < total}, *out);
+    return raster(ad, &(struct move){input, regions, count, covered < total}, *out);
 }
 
 // Of the weights a gradient is made for.

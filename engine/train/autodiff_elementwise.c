@@ -34,78 +34,80 @@ static bool is_known_by_y(enum eng_unary_fn fn)
 }
 
 // Their derivatives.
-static bool slope_from_y(struct ad_expr *expr, const struct eng_unary *unary, uint8_t y,
+static bool slope_from_y(struct ad_expr *expr, const struct eng_unary *unary, uint8_t output,
                          uint8_t *out)
 {
     switch (unary->fn) {
-    case ENG_RELU: // y is not below 0
-        *out = ad_unary(expr, ENG_SIGN, y);
+    case ENG_RELU: // output is not below 0
+        *out = ad_unary(expr, ENG_SIGN, output);
         return true;
     case ENG_CLIP: { // nor outside of its bounds
-        uint8_t above = ad_unary(expr, ENG_SIGN, ad_plus(expr, y, -(double)unary->alpha));
-        uint8_t below = ad_unary(expr, ENG_SIGN,
-                                 ad_plus(expr, ad_unary(expr, ENG_NEG, y), (double)unary->beta));
+        uint8_t above = ad_unary(expr, ENG_SIGN, ad_plus(expr, output, -(double)unary->alpha));
+        uint8_t below = ad_unary(
+            expr, ENG_SIGN, ad_plus(expr, ad_unary(expr, ENG_NEG, output), (double)unary->beta));
         *out = ad_binary(expr, ENG_MUL, above, below);
         return true;
     }
     case ENG_SQRT:
-        *out = ad_times(expr, ad_unary(expr, ENG_RECIPROCAL, y), 0.5);
+        *out = ad_times(expr, ad_unary(expr, ENG_RECIPROCAL, output), 0.5);
         return true;
     case ENG_RSQRT:
-        *out = ad_times(expr, ad_binary(expr, ENG_MUL, y, ad_unary(expr, ENG_SQUARE, y)), -0.5);
+        *out = ad_times(expr, ad_binary(expr, ENG_MUL, output, ad_unary(expr, ENG_SQUARE, output)),
+                        -0.5);
         return true;
     case ENG_RECIPROCAL:
-        *out = ad_unary(expr, ENG_NEG, ad_unary(expr, ENG_SQUARE, y));
+        *out = ad_unary(expr, ENG_NEG, ad_unary(expr, ENG_SQUARE, output));
         return true;
     case ENG_EXP:
-        *out = y;
+        *out = output;
         return true;
     case ENG_TAN:
-        *out = ad_plus(expr, ad_unary(expr, ENG_SQUARE, y), 1);
+        *out = ad_plus(expr, ad_unary(expr, ENG_SQUARE, output), 1);
         return true;
     case ENG_TANH:
-        *out = ad_plus(expr, ad_unary(expr, ENG_NEG, ad_unary(expr, ENG_SQUARE, y)), 1);
+        *out = ad_plus(expr, ad_unary(expr, ENG_NEG, ad_unary(expr, ENG_SQUARE, output)), 1);
         return true;
     case ENG_SIGMOID:
-        *out = ad_binary(expr, ENG_MUL, y, ad_plus(expr, ad_unary(expr, ENG_NEG, y), 1));
+        *out = ad_binary(expr, ENG_MUL, output, ad_plus(expr, ad_unary(expr, ENG_NEG, output), 1));
         return true;
     default:
         return false;
     }
 }
 
-static bool slope_of_library(struct ad_expr *expr, enum eng_unary_fn fn, uint8_t x, uint8_t *out)
+static bool slope_of_library(struct ad_expr *expr, enum eng_unary_fn fn, uint8_t value,
+                             uint8_t *out)
 {
     uint8_t square = 0;
     switch (fn) {
     case ENG_ABS:
-        *out = ad_unary(expr, ENG_SIGN, x);
+        *out = ad_unary(expr, ENG_SIGN, value);
         return true;
     case ENG_NEG:
         *out = ad_const(expr, -1);
         return true;
     case ENG_SQUARE:
-        *out = ad_times(expr, x, 2);
+        *out = ad_times(expr, value, 2);
         return true;
     case ENG_LOG:
-        *out = ad_unary(expr, ENG_RECIPROCAL, x);
+        *out = ad_unary(expr, ENG_RECIPROCAL, value);
         return true;
     case ENG_SIN:
-        *out = ad_unary(expr, ENG_COS, x);
+        *out = ad_unary(expr, ENG_COS, value);
         return true;
     case ENG_COS:
-        *out = ad_unary(expr, ENG_NEG, ad_unary(expr, ENG_SIN, x));
+        *out = ad_unary(expr, ENG_NEG, ad_unary(expr, ENG_SIN, value));
         return true;
     case ENG_SINH:
-        *out = ad_unary(expr, ENG_COSH, x);
+        *out = ad_unary(expr, ENG_COSH, value);
         return true;
     case ENG_COSH:
-        *out = ad_unary(expr, ENG_SINH, x);
+        *out = ad_unary(expr, ENG_SINH, value);
         return true;
     default:
         break;
     }
-    square = ad_unary(expr, ENG_SQUARE, x);
+    square = ad_unary(expr, ENG_SQUARE, value);
     switch (fn) {
     case ENG_ASIN:
         *out = reciprocal_sqrt_of(expr, square, -1, 1);
@@ -141,91 +143,95 @@ static uint8_t either(struct ad_expr *expr, uint8_t mask, uint8_t high, uint8_t 
     return ad_binary(expr, ENG_ADD, ad_binary(expr, ENG_MUL, mask, difference), low);
 }
 
-// ELU and its relatives: `high` above 0, low * exp(x / width) below.
-static uint8_t exponential_slope(struct ad_expr *expr, uint8_t x, double high, double low,
+// ELU and its relatives: `high` above 0, low * exp(value / width) below.
+static uint8_t exponential_slope(struct ad_expr *expr, uint8_t value, double high, double low,
                                  double width)
 {
-    uint8_t below = ad_unary(expr, ENG_NEG, ad_unary(expr, ENG_RELU, ad_unary(expr, ENG_NEG, x)));
+    uint8_t below =
+        ad_unary(expr, ENG_NEG, ad_unary(expr, ENG_RELU, ad_unary(expr, ENG_NEG, value)));
     uint8_t slope = ad_times(expr, ad_unary(expr, ENG_EXP, ad_times(expr, below, 1 / width)), low);
-    return either(expr, ad_above(expr, x, 0), ad_const(expr, high), slope);
+    return either(expr, ad_above(expr, value, 0), ad_const(expr, high), slope);
 }
 
 // 1 strictly between the limits, else 0.
-static uint8_t between(struct ad_expr *expr, uint8_t x, double low, double high)
+static uint8_t between(struct ad_expr *expr, uint8_t value, double low, double high)
 {
-    return ad_binary(expr, ENG_MUL, ad_above(expr, x, low),
-                     ad_above(expr, ad_unary(expr, ENG_NEG, x), -high));
+    return ad_binary(expr, ENG_MUL, ad_above(expr, value, low),
+                     ad_above(expr, ad_unary(expr, ENG_NEG, value), -high));
 }
 
-// Phi(x) + x phi(x)
-static uint8_t gelu_slope(struct ad_expr *expr, uint8_t x)
+// Phi(value) + x phi(value)
+static uint8_t gelu_slope(struct ad_expr *expr, uint8_t value)
 {
-    uint8_t phi =
-        ad_times(expr, ad_unary(expr, ENG_EXP, ad_times(expr, ad_unary(expr, ENG_SQUARE, x), -0.5)),
-                 0.39894228040143);
-    uint8_t cdf = ad_unary(expr, ENG_ERF, ad_times(expr, x, 0.70710678118654752440));
+    uint8_t phi = ad_times(
+        expr, ad_unary(expr, ENG_EXP, ad_times(expr, ad_unary(expr, ENG_SQUARE, value), -0.5)),
+        0.39894228040143);
+    uint8_t cdf = ad_unary(expr, ENG_ERF, ad_times(expr, value, 0.70710678118654752440));
     cdf = ad_plus(expr, ad_times(expr, cdf, 0.5), 0.5);
-    return ad_binary(expr, ENG_ADD, cdf, ad_binary(expr, ENG_MUL, x, phi));
+    return ad_binary(expr, ENG_ADD, cdf, ad_binary(expr, ENG_MUL, value, phi));
 }
 
-// y = x (1 + t) / 2 with t = tanh(c (x + d x^3)): (1 + t) / 2 + x (1 - t^2) c (1 + 3 d x^2) / 2
-static uint8_t gelu_tanh_slope(struct ad_expr *expr, uint8_t x)
+// y = x (1 + t) / 2 with t = tanh(c (value + d value^3)): (1 + t) / 2 + x (1 - t^2) c (1 + 3 d
+// value^2) / 2
+static uint8_t gelu_tanh_slope(struct ad_expr *expr, uint8_t value)
 {
     const double c = 0.79788456080286535588, d = 0.044715;
-    uint8_t square = ad_unary(expr, ENG_SQUARE, x);
-    uint8_t inner = ad_binary(expr, ENG_MUL, x, ad_plus(expr, ad_times(expr, square, c * d), c));
+    uint8_t square = ad_unary(expr, ENG_SQUARE, value);
+    uint8_t inner =
+        ad_binary(expr, ENG_MUL, value, ad_plus(expr, ad_times(expr, square, c * d), c));
     uint8_t t = ad_unary(expr, ENG_TANH, inner);
     uint8_t rise = ad_plus(expr, ad_unary(expr, ENG_NEG, ad_unary(expr, ENG_SQUARE, t)), 1);
     uint8_t steep = ad_plus(expr, ad_times(expr, square, 1.5 * c * d), 0.5 * c);
-    uint8_t second = ad_binary(expr, ENG_MUL, ad_binary(expr, ENG_MUL, x, rise), steep);
+    uint8_t second = ad_binary(expr, ENG_MUL, ad_binary(expr, ENG_MUL, value, rise), steep);
     return ad_binary(expr, ENG_ADD, ad_plus(expr, ad_times(expr, t, 0.5), 0.5), second);
 }
 
 // Activations. False: the function is flat, or has no derivative.
-static bool slope_of_activation(struct ad_expr *expr, const struct eng_unary *unary, uint8_t x,
+static bool slope_of_activation(struct ad_expr *expr, const struct eng_unary *unary, uint8_t value,
                                 uint8_t *out)
 {
     double alpha = (double)unary->alpha, beta = (double)unary->beta;
     switch (unary->fn) {
     case ENG_LEAKY_RELU:
-        *out = ad_plus(expr, ad_times(expr, ad_above(expr, x, 0), 1 - alpha), alpha);
+        *out = ad_plus(expr, ad_times(expr, ad_above(expr, value, 0), 1 - alpha), alpha);
         return true;
     case ENG_ELU:
-        *out = exponential_slope(expr, x, 1, alpha, 1);
+        *out = exponential_slope(expr, value, 1, alpha, 1);
         return true;
     case ENG_SELU:
-        *out = exponential_slope(expr, x, beta, alpha * beta, 1);
+        *out = exponential_slope(expr, value, beta, alpha * beta, 1);
         return true;
     case ENG_CELU:
-        *out = exponential_slope(expr, x, 1, 1, alpha);
+        *out = exponential_slope(expr, value, 1, 1, alpha);
         return true;
     case ENG_SOFTPLUS:
-        *out = ad_unary(expr, ENG_SIGMOID, x);
+        *out = ad_unary(expr, ENG_SIGMOID, value);
         return true;
     case ENG_SOFTSIGN:
-        *out = ad_unary(expr, ENG_RECIPROCAL,
-                        ad_unary(expr, ENG_SQUARE, ad_plus(expr, ad_unary(expr, ENG_ABS, x), 1)));
+        *out =
+            ad_unary(expr, ENG_RECIPROCAL,
+                     ad_unary(expr, ENG_SQUARE, ad_plus(expr, ad_unary(expr, ENG_ABS, value), 1)));
         return true;
     case ENG_HARD_SIGMOID:
-        *out = ad_times(expr, between(expr, ad_plus(expr, ad_times(expr, x, alpha), beta), 0, 1),
-                        alpha);
+        *out = ad_times(
+            expr, between(expr, ad_plus(expr, ad_times(expr, value, alpha), beta), 0, 1), alpha);
         return true;
     case ENG_HARD_SWISH:
-        *out = ad_binary(expr, ENG_ADD, ad_above(expr, x, 3),
-                         ad_binary(expr, ENG_MUL, between(expr, x, -3, 3),
-                                   ad_plus(expr, ad_times(expr, x, 1.0 / 3), 0.5)));
+        *out = ad_binary(expr, ENG_ADD, ad_above(expr, value, 3),
+                         ad_binary(expr, ENG_MUL, between(expr, value, -3, 3),
+                                   ad_plus(expr, ad_times(expr, value, 1.0 / 3), 0.5)));
         return true;
     case ENG_THRESHOLDED_RELU:
-        *out = ad_above(expr, x, alpha);
+        *out = ad_above(expr, value, alpha);
         return true;
     case ENG_SHRINK:
-        *out = ad_above(expr, ad_unary(expr, ENG_ABS, x), alpha);
+        *out = ad_above(expr, ad_unary(expr, ENG_ABS, value), alpha);
         return true;
     case ENG_GELU:
-        *out = gelu_slope(expr, x);
+        *out = gelu_slope(expr, value);
         return true;
     case ENG_GELU_TANH:
-        *out = gelu_tanh_slope(expr, x);
+        *out = gelu_tanh_slope(expr, value);
         return true;
     default:
         return false;
@@ -266,10 +272,10 @@ struct operands {
     uint8_t a, b, y, dy;
 };
 
-// 1 where p > q.
-static uint8_t larger(struct ad_expr *expr, uint8_t p, uint8_t q)
+// 1 where left > right.
+static uint8_t larger(struct ad_expr *expr, uint8_t left, uint8_t right)
 {
-    return ad_above(expr, ad_binary(expr, ENG_SUB, p, q), 0);
+    return ad_above(expr, ad_binary(expr, ENG_SUB, left, right), 0);
 }
 
 static uint8_t by_first(struct ad_expr *expr, enum eng_binary_fn fn,

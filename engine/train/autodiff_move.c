@@ -156,8 +156,8 @@ static enum base_status one_int(struct eng_ad *ad, int64_t value, uint32_t *out)
     return copy == NULL ? BASE_ERR_NOMEM : ad_ints(ad, copy, 1, out);
 }
 
-// Indices as I64 with negative ones counted from the end: SELECT(i < 0, i + n, i).
-static enum base_status positive(struct eng_ad *ad, uint32_t indices, int64_t n, uint32_t *out)
+// Indices as I64 with negative ones counted from the end: SELECT(i < 0, i + count, i).
+static enum base_status positive(struct eng_ad *ad, uint32_t indices, int64_t count, uint32_t *out)
 {
     struct eng_box row = ad_row(ad, indices);
     const struct eng_view each = ad_dense_view(&row);
@@ -169,7 +169,7 @@ static enum base_status positive(struct eng_ad *ad, uint32_t indices, int64_t n,
         BASE_TRY(ad_command(ad, ENG_OP_CAST, &(struct ad_ports){&indices, 1, wide}, &command));
     }
     BASE_TRY(one_int(ad, 0, &zero));
-    BASE_TRY(one_int(ad, n, &size));
+    BASE_TRY(one_int(ad, count, &size));
     const struct operand test[2] = {{wide, each}, {zero, {0}}},
                          sum[2] = {{wide, each}, {size, {0}}};
     BASE_TRY(emit_binary(ad, ENG_LESS, &row, test, &is_negative));

@@ -7,10 +7,10 @@
 
 #include "base/check.h"
 
-// [outer, n, inner], and how a tensor [outer, inner] is read over it.
-static struct eng_box box_of(int64_t outer, int64_t n, int64_t inner)
+// [outer, count, inner], and how a tensor [outer, inner] is read over it.
+static struct eng_box box_of(int64_t outer, int64_t count, int64_t inner)
 {
-    return (struct eng_box){.rank = 3, .size = {outer, n, inner}};
+    return (struct eng_box){.rank = 3, .size = {outer, count, inner}};
 }
 static struct eng_view across(int64_t inner)
 {
@@ -19,10 +19,10 @@ static struct eng_view across(int64_t inner)
 
 // --- reduce -----------------------------------------------------------------------------------
 
-// 1 where x is the extreme y. y is a copy of one of them, so they are equal to the bit.
-static uint8_t is_extreme(struct ad_expr *expr, uint8_t x, uint8_t y)
+// 1 where x is the extreme output. output is a copy of one of them, so they are equal to the bit.
+static uint8_t is_extreme(struct ad_expr *expr, uint8_t value, uint8_t output)
 {
-    uint8_t distance = ad_unary(expr, ENG_ABS, ad_binary(expr, ENG_SUB, x, y));
+    uint8_t distance = ad_unary(expr, ENG_ABS, ad_binary(expr, ENG_SUB, value, output));
     return ad_plus(expr, ad_unary(expr, ENG_NEG, ad_unary(expr, ENG_SIGN, distance)), 1);
 }
 
@@ -51,8 +51,8 @@ static enum base_status extreme_gradient(struct eng_ad *ad, const struct eng_com
 }
 
 // dx over [outer, n, inner] from the registers; the last instruction is the result.
-static void reduce_gradient(struct ad_expr *expr, const struct eng_reduce *reduce, uint8_t x,
-                            uint8_t y, uint8_t dy)
+static void reduce_gradient(struct ad_expr *expr, const struct eng_reduce *reduce, uint8_t value,
+                            uint8_t output, uint8_t dy)
 {
     switch (reduce->fn) {
     case ENG_REDUCE_SUM:
@@ -62,22 +62,24 @@ static void reduce_gradient(struct ad_expr *expr, const struct eng_reduce *reduc
         (void)ad_times(expr, dy, 1 / (double)reduce->n);
         break;
     case ENG_REDUCE_PROD: // undefined where x is 0
-        (void)ad_binary(expr, ENG_MUL, dy, ad_binary(expr, ENG_DIV, y, x));
+        (void)ad_binary(expr, ENG_MUL, dy, ad_binary(expr, ENG_DIV, output, value));
         break;
     case ENG_REDUCE_SUM_SQUARE:
-        (void)ad_binary(expr, ENG_MUL, dy, ad_times(expr, x, 2));
+        (void)ad_binary(expr, ENG_MUL, dy, ad_times(expr, value, 2));
         break;
     case ENG_REDUCE_L1:
-        (void)ad_binary(expr, ENG_MUL, dy, ad_unary(expr, ENG_SIGN, x));
+        (void)ad_binary(expr, ENG_MUL, dy, ad_unary(expr, ENG_SIGN, value));
         break;
     case ENG_REDUCE_L2:
-        (void)ad_binary(expr, ENG_MUL, dy, ad_binary(expr, ENG_DIV, x, y));
+        (void)ad_binary(expr, ENG_MUL, dy, ad_binary(expr, ENG_DIV, value, output));
         break;
     case ENG_REDUCE_LOG_SUM:
-        (void)ad_binary(expr, ENG_MUL, dy, ad_unary(expr, ENG_EXP, ad_unary(expr, ENG_NEG, y)));
+        (void)ad_binary(expr, ENG_MUL, dy,
+                        ad_unary(expr, ENG_EXP, ad_unary(expr, ENG_NEG, output)));
         break;
     default: // LOG_SUM_EXP
-        (void)ad_binary(expr, ENG_MUL, dy, ad_unary(expr, ENG_EXP, ad_binary(expr, ENG_SUB, x, y)));
+        (void)ad_binary(expr, ENG_MUL, dy,
+                        ad_unary(expr, ENG_EXP, ad_binary(expr, ENG_SUB, value, output)));
         break;
     }
 }
@@ -205,32 +207,33 @@ static enum base_status normalise_again(struct eng_ad *ad, const struct eng_comm
 }
 
 // a * b, both dense over `box`.
-static enum base_status product(struct eng_ad *ad, const struct eng_box *box, uint32_t a,
-                                uint32_t b, uint32_t *out)
+static enum base_status product(struct eng_ad *ad, const struct eng_box *box, uint32_t left,
+                                uint32_t right, uint32_t *out)
 {
     struct ad_expr e;
-    base_assert(ad_count(ad, a) == ad_volume(box) && ad_count(ad, b) == ad_volume(box));
+    base_assert(ad_count(ad, left) == ad_volume(box) && ad_count(ad, right) == ad_volume(box));
     ad_expr_init(&e, box);
-    uint8_t first = ad_load_dense(&e, a);
-    (void)ad_binary(&e, ENG_MUL, first, ad_load_dense(&e, b));
-    return ad_expr_emit(ad, &e, ad_tensor(ad, a)->desc.dtype, out);
+    uint8_t first = ad_load_dense(&e, left);
+    (void)ad_binary(&e, ENG_MUL, first, ad_load_dense(&e, right));
+    return ad_expr_emit(ad, &e, ad_tensor(ad, left)->desc.dtype, out);
 }
 
-// d * scale.
-static enum base_status scaled(struct eng_ad *ad, const struct norm_parts *parts, uint32_t d,
+// dim * scale.
+static enum base_status scaled(struct eng_ad *ad, const struct norm_parts *parts, uint32_t dim,
                                uint32_t scale, uint32_t *out)
 {
     struct ad_expr e;
-    base_assert(ad_count(ad, d) == ad_volume(&parts->box));
+    base_assert(ad_count(ad, dim) == ad_volume(&parts->box));
     ad_expr_init(&e, &parts->box);
-    uint8_t first = ad_load_dense(&e, d);
+    uint8_t first = ad_load_dense(&e, dim);
     (void)ad_binary(&e, ENG_MUL, first, ad_load(&e, scale, &parts->scale));
-    return ad_expr_emit(ad, &e, ad_tensor(ad, d)->desc.dtype, out);
+    return ad_expr_emit(ad, &e, ad_tensor(ad, dim)->desc.dtype, out);
 }
 
-// dx = inverse (d - mean(d) - normal mean(d normal)), d = dy scale; without mean(d) for rms.
+// dx = inverse (dim - mean(dim) - normal mean(dim normal)), dim = dy scale; without mean(dim) for
+// rms.
 static enum base_status norm_input_gradient(struct eng_ad *ad, const struct eng_command *command,
-                                            const struct norm_parts *parts, uint32_t d)
+                                            const struct norm_parts *parts, uint32_t dim)
 {
     const struct eng_norm *norm = &command->u.norm;
     struct eng_box box = {.rank = 2, .size = {norm->groups, norm->n}};
@@ -238,17 +241,17 @@ static enum base_status norm_input_gradient(struct eng_ad *ad, const struct eng_
     uint32_t pulled = ENG_NONE, mean_d = ENG_NONE, mean_pulled = ENG_NONE, dx = ENG_NONE;
     struct ad_expr e;
     const struct eng_reduce mean = {ENG_REDUCE_MEAN, norm->groups, norm->n, 1};
-    BASE_TRY(product(ad, &box, d, parts->normal, &pulled));
+    BASE_TRY(product(ad, &box, dim, parts->normal, &pulled));
     BASE_TRY(ad_reduce(ad, pulled, &mean, &mean_pulled));
-    BASE_TRY(ad_reduce(ad, d, &mean, &mean_d));
+    BASE_TRY(ad_reduce(ad, dim, &mean, &mean_d));
     ad_expr_init(&e, &box);
-    uint8_t in_d = ad_load_dense(&e, d), normal = ad_load_dense(&e, parts->normal);
+    uint8_t in_d = ad_load_dense(&e, dim), normal = ad_load_dense(&e, parts->normal);
     uint8_t inverse = ad_load(&e, parts->inverse, &group);
     uint8_t pull = ad_load(&e, mean_pulled, &group), shift = ad_load(&e, mean_d, &group);
     uint8_t rest = norm->rms ? in_d : ad_binary(&e, ENG_SUB, in_d, shift);
     rest = ad_binary(&e, ENG_SUB, rest, ad_binary(&e, ENG_MUL, normal, pull));
     (void)ad_binary(&e, ENG_MUL, rest, inverse);
-    BASE_TRY(ad_expr_emit(ad, &e, ad_tensor(ad, d)->desc.dtype, &dx));
+    BASE_TRY(ad_expr_emit(ad, &e, ad_tensor(ad, dim)->desc.dtype, &dx));
     return ad_give(ad, command->inputs[0], dx);
 }
 

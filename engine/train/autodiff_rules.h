@@ -32,10 +32,11 @@ static inline uint32_t ad_root(const struct eng_ad *ad, uint32_t tensor)
     return alias == ENG_NONE ? tensor : alias;
 }
 // Whether input i of a command is there and wants a gradient.
-static inline bool ad_needs(const struct eng_ad *ad, const struct eng_command *command, uint32_t i)
+static inline bool ad_needs(const struct eng_ad *ad, const struct eng_command *command,
+                            uint32_t index)
 {
-    return i < command->input_count && command->inputs[i] != ENG_NONE &&
-           ad->needs[ad_root(ad, command->inputs[i])];
+    return index < command->input_count && command->inputs[index] != ENG_NONE &&
+           ad->needs[ad_root(ad, command->inputs[index])];
 }
 
 // UNSUPPORTED: "no gradient of <command>: why".
@@ -82,15 +83,15 @@ struct ad_expr {
 void ad_expr_init(struct ad_expr *expr, const struct eng_box *box);
 uint8_t ad_load(struct ad_expr *expr, uint32_t tensor, const struct eng_view *view);
 uint8_t ad_load_dense(struct ad_expr *expr, uint32_t tensor);
-uint8_t ad_unary(struct ad_expr *expr, enum eng_unary_fn fn, uint8_t a);
+uint8_t ad_unary(struct ad_expr *expr, enum eng_unary_fn fn, uint8_t operand);
 uint8_t ad_unary_with(struct ad_expr *expr, enum eng_unary_fn fn, float alpha, float beta,
-                      uint8_t a);
-uint8_t ad_binary(struct ad_expr *expr, enum eng_binary_fn fn, uint8_t a, uint8_t b);
+                      uint8_t operand);
+uint8_t ad_binary(struct ad_expr *expr, enum eng_binary_fn fn, uint8_t left, uint8_t right);
 uint8_t ad_const(struct ad_expr *expr, double value);
 // Conveniences: a * value, a + value, 1 where a > limit else 0.
-uint8_t ad_times(struct ad_expr *expr, uint8_t a, double value);
-uint8_t ad_plus(struct ad_expr *expr, uint8_t a, double value);
-uint8_t ad_above(struct ad_expr *expr, uint8_t a, double limit);
+uint8_t ad_times(struct ad_expr *expr, uint8_t operand, double value);
+uint8_t ad_plus(struct ad_expr *expr, uint8_t operand, double value);
+uint8_t ad_above(struct ad_expr *expr, uint8_t operand, double limit);
 // The last instruction is the result, of `dtype`.
 BASE_NODISCARD enum base_status ad_expr_emit(struct eng_ad *ad, const struct ad_expr *expr,
                                              enum eng_dtype dtype, uint32_t *out);

@@ -60,44 +60,45 @@ enum base_status eng_loss_check(enum eng_loss loss, const struct eng_desc *outpu
 
 // --- commands over rows of elements -----------------------------------------------------------
 
-static enum base_status unary(struct eng_ad *ad, struct eng_unary unary, uint32_t x, uint32_t *out)
+static enum base_status unary(struct eng_ad *ad, struct eng_unary unary, uint32_t input,
+                              uint32_t *out)
 {
     struct eng_command *command = NULL;
-    base_assert(ad_tensor(ad, x)->desc.dtype == ENG_F32);
-    BASE_TRY(ad_flat(ad, ENG_F32, ad_count(ad, x), out));
-    BASE_TRY(ad_command(ad, ENG_OP_UNARY, &(struct ad_ports){&x, 1, *out}, &command));
+    base_assert(ad_tensor(ad, input)->desc.dtype == ENG_F32);
+    BASE_TRY(ad_flat(ad, ENG_F32, ad_count(ad, input), out));
+    BASE_TRY(ad_command(ad, ENG_OP_UNARY, &(struct ad_ports){&input, 1, *out}, &command));
     command->u.unary = unary;
     return BASE_OK;
 }
 
 // Of equal counts, or b of one element.
-static enum base_status binary(struct eng_ad *ad, enum eng_binary_fn fn, uint32_t a, uint32_t b,
-                               uint32_t *out)
+static enum base_status binary(struct eng_ad *ad, enum eng_binary_fn fn, uint32_t left,
+                               uint32_t right, uint32_t *out)
 {
-    const uint32_t inputs[2] = {a, b};
+    const uint32_t inputs[2] = {left, right};
     struct eng_command *command = NULL;
-    base_assert(ad_count(ad, b) == 1 || ad_count(ad, b) == ad_count(ad, a));
-    BASE_TRY(ad_flat(ad, ENG_F32, ad_count(ad, a), out));
+    base_assert(ad_count(ad, right) == 1 || ad_count(ad, right) == ad_count(ad, left));
+    BASE_TRY(ad_flat(ad, ENG_F32, ad_count(ad, left), out));
     BASE_TRY(ad_command(ad, ENG_OP_BINARY, &(struct ad_ports){inputs, 2, *out}, &command));
     command->u.binary.fn = fn;
-    command->box = ad_row(ad, a);
+    command->box = ad_row(ad, left);
     command->views[0].stride[0] = 1;
-    command->views[1].stride[0] = ad_count(ad, b) == 1 ? 0 : 1;
+    command->views[1].stride[0] = ad_count(ad, right) == 1 ? 0 : 1;
     return BASE_OK;
 }
 
-static enum base_status with_scalar(struct eng_ad *ad, enum eng_binary_fn fn, uint32_t a,
+static enum base_status with_scalar(struct eng_ad *ad, enum eng_binary_fn fn, uint32_t operand,
                                     double value, uint32_t *out)
 {
     uint32_t scalar = ENG_NONE;
     BASE_TRY(ad_scalar(ad, ENG_F32, value, &scalar));
-    return binary(ad, fn, a, scalar, out);
+    return binary(ad, fn, operand, scalar, out);
 }
 
-static enum base_status mean(struct eng_ad *ad, uint32_t x, uint32_t *out)
+static enum base_status mean(struct eng_ad *ad, uint32_t input, uint32_t *out)
 {
-    const struct eng_reduce all = {ENG_REDUCE_MEAN, 1, ad_count(ad, x), 1};
-    return ad_reduce(ad, x, &all, out);
+    const struct eng_reduce all = {ENG_REDUCE_MEAN, 1, ad_count(ad, input), 1};
+    return ad_reduce(ad, input, &all, out);
 }
 
 // --- losses -----------------------------------------------------------------------------------

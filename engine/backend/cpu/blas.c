@@ -27,9 +27,9 @@
 #define FLOPS_SIZE    96
 #define FLOPS_OF_ONE  (2.0 * FLOPS_SIZE * FLOPS_SIZE * FLOPS_SIZE)
 
-typedef void (*sgemm_fn)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha,
-                         const float *a, int lda, const float *b, int ldb, float beta, float *c,
-                         int ldc);
+typedef void (*sgemm_fn)(int order, int trans_a, int trans_b, int rows, int columns, int depth,
+                         float alpha, const float *left, int lda, const float *right, int ldb,
+                         float beta, float *out, int ldc);
 typedef void (*set_threads_fn)(int threads);
 typedef int (*get_threads_fn)(void);
 

@@ -40,13 +40,14 @@ bool eng_blas_allowed(const struct eng_prepare *ctx)
 
 // --- one piece of the result ---------------------------------------------------------------------
 
-// Bias and residual of rows x n at element `at` of C, in `column`; false when there are none and C
-// is not to be read.
-static bool begin_rows(const struct blas_run *blas_run, int64_t at, int64_t column, int rows, int n)
+// Bias and residual of rows x count at element `at` of C, in `column`; false when there are none
+// and C is not to be read.
+static bool begin_rows(const struct blas_run *blas_run, int64_t at, int64_t column, int rows,
+                       int count)
 {
     float *c = blas_run->c + at;
     const int64_t ldc = blas_run->d->shape.ldc;
-    base_assert(column + n <= ldc && (at - column) % ldc == 0);
+    base_assert(column + count <= ldc && (at - column) % ldc == 0);
     if (blas_run->bias == NULL && blas_run->residual == NULL) {
         return false;
     }
@@ -55,11 +56,11 @@ static bool begin_rows(const struct blas_run *blas_run, int64_t at, int64_t colu
         const float *add = blas_run->bias != NULL ? blas_run->bias + column : NULL;
         const float *from = blas_run->residual != NULL ? blas_run->residual + at + i * ldc : NULL;
         if (from == NULL) {
-            memcpy(to, add, (size_t)n * sizeof *to);
+            memcpy(to, add, (size_t)count * sizeof *to);
         } else if (add == NULL) {
-            memmove(to, from, (size_t)n * sizeof *to);
+            memmove(to, from, (size_t)count * sizeof *to);
         } else {
-            for (int j = 0; j < n; j++) {
+            for (int j = 0; j < count; j++) {
                 to[j] = from[j] + add[j];
             }
         }
@@ -67,45 +68,45 @@ static bool begin_rows(const struct blas_run *blas_run, int64_t at, int64_t colu
     return true;
 }
 
-static void clip_row(float *x, int n, float low, float high)
+static void clip_row(float *input, int count, float low, float high)
 {
-    for (int j = 0; j < n; j++) { // in this order NaN stays
-        const float above = x[j] < low ? low : x[j];
-        x[j] = above > high ? high : above;
+    for (int j = 0; j < count; j++) { // in this order NaN stays
+        const float above = input[j] < low ? low : input[j];
+        input[j] = above > high ? high : above;
     }
 }
 
-static void leaky_row(float *x, int n, float slope)
+static void leaky_row(float *input, int count, float slope)
 {
-    for (int j = 0; j < n; j++) {
-        x[j] = x[j] < 0 ? x[j] * slope : x[j];
+    for (int j = 0; j < count; j++) {
+        input[j] = input[j] < 0 ? input[j] * slope : input[j];
     }
 }
 
-static void hard_swish_row(float *x, int n, float alpha, float beta)
+static void hard_swish_row(float *input, int count, float alpha, float beta)
 {
-    for (int j = 0; j < n; j++) {
-        float gate = alpha * x[j] + beta;
+    for (int j = 0; j < count; j++) {
+        float gate = alpha * input[j] + beta;
         gate = gate < 0 ? 0 : gate > 1 ? 1 : gate;
-        x[j] *= gate;
+        input[j] *= gate;
     }
 }
 
-static void finish_rows(const struct blas_step *blas_step, float *c, int rows, int n)
+static void finish_rows(const struct blas_step *blas_step, float *out, int rows, int count)
 {
     const struct eng_gemm_plan *act = &blas_step->act;
     for (int i = 0; i < rows && act->act != ENG_GEMM_ACT_NONE; i++) {
-        float *x = c + (int64_t)i * blas_step->shape.ldc;
+        float *x = out + (int64_t)i * blas_step->shape.ldc;
         if (act->act == ENG_GEMM_ACT_CLIP) {
-            clip_row(x, n, act->alpha, act->beta);
+            clip_row(x, count, act->alpha, act->beta);
         } else if (act->act == ENG_GEMM_ACT_LEAKY) {
-            leaky_row(x, n, act->alpha);
+            leaky_row(x, count, act->alpha);
         } else {
-            hard_swish_row(x, n, act->alpha, act->beta);
+            hard_swish_row(x, count, act->alpha, act->beta);
         }
     }
     if (act->act_after != ENG_GEMM_ACT_NONE) {
-        blas_step->kernels->act_rows(c, (size_t)rows, (size_t)blas_step->shape.ldc, (size_t)n,
+        blas_step->kernels->act_rows(out, (size_t)rows, (size_t)blas_step->shape.ldc, (size_t)count,
                                      act->act_after);
     }
 }

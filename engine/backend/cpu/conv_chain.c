@@ -46,14 +46,14 @@ struct chain_run {
     float *y, *scratch;
 };
 
-static int64_t min_i64(int64_t a, int64_t b)
+static int64_t min_i64(int64_t left, int64_t right)
 {
-    return a < b ? a : b;
+    return left < right ? left : right;
 }
 
-static int64_t max_i64(int64_t a, int64_t b)
+static int64_t max_i64(int64_t left, int64_t right)
 {
-    return a > b ? a : b;
+    return left > right ? left : right;
 }
 
 // Input rows [*first, *end) of an image that output rows [begin, end) read.

@@ -50,27 +50,27 @@ static size_t packed_bytes(const struct eng_conv_shape *shape)
 
 enum base_status eng_conv_pack_depthwise(const struct eng_prepare *ctx,
                                          const struct eng_conv_shape *shape,
-                                         const struct eng_tensor *w, const float **out)
+                                         const struct eng_tensor *weights, const float **out)
 {
     base_assert(eng_conv_is_depthwise(shape));
     const int64_t params[2] = {eng_conv_taps(shape), shape->in_channels};
-    struct pack pack = {shape, w->data};
+    struct pack pack = {shape, weights->data};
     const struct eng_weights_form form = {ENG_PACK_DEPTHWISE, params, sizeof(params)};
     const struct eng_pack_content content = {packed_bytes(shape), pack_weights, &pack};
     const void *packed;
-    BASE_TRY(eng_weights_pack(ctx, w, &form, &content, &packed));
+    BASE_TRY(eng_weights_pack(ctx, weights, &form, &content, &packed));
     *out = packed;
     return BASE_OK;
 }
 
-// Lists the taps of output pixels [x, x + pixels) of a row of all images' rows.
-static void list_taps(const struct eng_dw_rows *dw_rows, int64_t out_row, int64_t x, int64_t pixels,
-                      struct eng_dw_block *block)
+// Lists the taps of output pixels [from, from + pixels) of a row of all images' rows.
+static void list_taps(const struct eng_dw_rows *dw_rows, int64_t out_row, int64_t from,
+                      int64_t pixels, struct eng_dw_block *block)
 {
     const struct eng_conv_shape *s = dw_rows->shape;
     const int64_t image = out_row / s->out[1];
     const int64_t y = out_row % s->out[1] * s->stride[1] - s->pad[1]; // of the first tap
-    base_assert(pixels > 0 && pixels <= ENG_DW_PIXELS_MAX && x + pixels <= s->out[2]);
+    base_assert(pixels > 0 && pixels <= ENG_DW_PIXELS_MAX && from + pixels <= s->out[2]);
     block->tap_count = 0;
     block->all = (1u << pixels) - 1;
     for (int64_t ky = 0; ky < s->kernel[1]; ky++) {
@@ -81,7 +81,7 @@ static void list_taps(const struct eng_dw_rows *dw_rows, int64_t out_row, int64_
         const float *line =
             dw_rows->x + (image * s->in[1] + row) % dw_rows->ring * s->in[2] * dw_rows->x_pitch;
         for (int64_t kx = 0; kx < s->kernel[2]; kx++) {
-            const int64_t first = x * s->stride[2] - s->pad[2] + kx * s->dilation[2];
+            const int64_t first = from * s->stride[2] - s->pad[2] + kx * s->dilation[2];
             uint32_t inside = block->all;
             if (first < 0 || first + (pixels - 1) * s->stride[2] >= s->in[2]) {
                 inside = 0;
@@ -118,11 +118,11 @@ static bool is_chained(const struct eng_conv_shape *shape, const struct eng_dw_b
     return true;
 }
 
-static bool is_inner(const struct eng_conv_shape *shape, int64_t x, int64_t pixels)
+static bool is_inner(const struct eng_conv_shape *shape, int64_t column, int64_t pixels)
 {
     const int64_t last =
-        (x + pixels - 1) * shape->stride[2] + (shape->kernel[2] - 1) * shape->dilation[2];
-    return x * shape->stride[2] >= shape->pad[2] && last - shape->pad[2] < shape->in[2];
+        (column + pixels - 1) * shape->stride[2] + (shape->kernel[2] - 1) * shape->dilation[2];
+    return column * shape->stride[2] >= shape->pad[2] && last - shape->pad[2] < shape->in[2];
 }
 
 // Whether strips of this convolution can be done row by row of the input.

@@ -26,9 +26,9 @@ struct direct {
     const float *weights; // while packing
 };
 
-static int64_t min_i64(int64_t a, int64_t b)
+static int64_t min_i64(int64_t left, int64_t right)
 {
-    return a < b ? a : b;
+    return left < right ? left : right;
 }
 
 // Input rows that `count` output rows read.
@@ -65,7 +65,7 @@ static void copy_pixels(const struct direct *direct, const float *from, int64_t 
     }
 }
 
-static void fill_row(const struct direct *direct, const float *x, float *to)
+static void fill_row(const struct direct *direct, const float *input, float *to)
 {
     const struct eng_conv_shape *s = &direct->shape;
     const int64_t before = min_i64(s->pad[2], direct->row_pixels);
@@ -74,12 +74,12 @@ static void fill_row(const struct direct *direct, const float *x, float *to)
     base_assert(before >= 0 && inside >= 0);
     memset(to, 0, (size_t)(before * direct->pitch) * sizeof(float));
     to += before * direct->pitch;
-    copy_pixels(direct, x, inside, direct->column_step, to);
+    copy_pixels(direct, input, inside, direct->column_step, to);
     memset(to + inside * direct->pitch, 0,
            (size_t)((direct->row_pixels - before - inside) * direct->pitch) * sizeof(float));
 }
 
-static void fill_band(const void *ctx, const float *x, const struct eng_gemm_band *band,
+static void fill_band(const void *ctx, const float *input, const struct eng_gemm_band *band,
                       float *buffer)
 {
     const struct direct *d = ctx;
@@ -96,7 +96,7 @@ static void fill_band(const void *ctx, const float *x, const struct eng_gemm_ban
             if (z < 0 || z >= s->in[0] || y < 0 || y >= s->in[1]) {
                 memset(to, 0, (size_t)row_floats * sizeof(float));
             } else {
-                fill_row(d, x + (plane * s->in[1] + y) * s->in[2] * s->in_channels, to);
+                fill_row(d, input + (plane * s->in[1] + y) * s->in[2] * s->in_channels, to);
             }
         }
     }
@@ -250,14 +250,14 @@ static enum base_status plan_filled(const struct eng_prepare *ctx, struct direct
 }
 
 // Copies the pixels of some tiles.
-static void fill_points(const void *ctx, const float *x, const struct eng_gemm_band *band,
+static void fill_points(const void *ctx, const float *input, const struct eng_gemm_band *band,
                         float *buffer)
 {
     const struct direct *d = ctx;
     const int64_t c = d->shape.in_channels, first = band->row * d->plan.width;
     const int64_t pixels = min_i64(band->rows * d->plan.width, d->plan.row_limit - first);
     base_assert(band->image == 0 && pixels > 0); // all pixels are one image
-    copy_pixels(d, x + first * c, pixels, 1, buffer);
+    copy_pixels(d, input + first * c, pixels, 1, buffer);
 }
 
 // A kernel of one pixel over all pixels there are: rows as high as tiles like them, copied because

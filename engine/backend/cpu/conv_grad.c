@@ -82,18 +82,18 @@ static int64_t rows_read(const struct eng_conv_shape *shape, int64_t rows)
     return (rows - 1) * shape->stride[1] + (shape->kernel[1] - 1) * shape->dilation[1] + 1;
 }
 
-// One row of pixels with its padding; `y` counts from the image's first.
-static void copy_row(const struct grad *grad, const float *image, int64_t y, float *to)
+// One row of pixels with its padding; `row` counts from the image's first.
+static void copy_row(const struct grad *grad, const float *image, int64_t row, float *to)
 {
     const struct eng_conv_shape *s = &grad->shape;
     const int64_t c = s->in_channels, pixels = grad->row_floats / grad->pitch;
     const int64_t before = s->pad[2] < pixels ? s->pad[2] : pixels;
     const int64_t inside = pixels - before < s->in[2] ? pixels - before : s->in[2];
-    if (y < 0 || y >= s->in[1]) {
+    if (row < 0 || row >= s->in[1]) {
         memset(to, 0, (size_t)grad->row_floats * sizeof(float));
         return;
     }
-    const float *from = image + y * s->in[2] * c;
+    const float *from = image + row * s->in[2] * c;
     memset(to, 0, (size_t)(before * grad->pitch) * sizeof(float));
     to += before * grad->pitch;
     if (grad->pitch == c) {

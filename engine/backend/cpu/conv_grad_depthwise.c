@@ -25,12 +25,12 @@ struct grad_run {
     float *sums, *dw; // sums [tap][channel]
 };
 
-// Output positions [begin, end) of one dim whose tap k lies inside the input.
-static void inside(const struct eng_conv_shape *shape, uint32_t dim, int64_t k, int64_t *out_begin,
-                   int64_t *out_end)
+// Output positions [begin, end) of one dim whose tap tap lies inside the input.
+static void inside(const struct eng_conv_shape *shape, uint32_t dim, int64_t tap,
+                   int64_t *out_begin, int64_t *out_end)
 {
-    const int64_t at = k * shape->dilation[dim] - shape->pad[dim], stride = shape->stride[dim];
-    base_assert(stride > 0 && k < shape->kernel[dim]);
+    const int64_t at = tap * shape->dilation[dim] - shape->pad[dim], stride = shape->stride[dim];
+    base_assert(stride > 0 && tap < shape->kernel[dim]);
     const int64_t begin = at < 0 ? (-at + stride - 1) / stride : 0;
     const int64_t end = shape->in[dim] > at ? (shape->in[dim] - 1 - at) / stride + 1 : 0;
     *out_end = end < shape->out[dim] ? end : shape->out[dim];
@@ -38,14 +38,14 @@ static void inside(const struct eng_conv_shape *shape, uint32_t dim, int64_t k, 
 }
 
 // One output row of one image: every tap that reaches it, channels [from, from + count).
-static void sum_row(const struct grad_run *run, int64_t image, int64_t y, int64_t from,
+static void sum_row(const struct grad_run *run, int64_t image, int64_t out_row, int64_t from,
                     int64_t count)
 {
     const struct eng_conv_shape *s = &run->g->shape;
     const int64_t c = s->in_channels;
-    const float *dy = run->dy + (image * s->out[1] + y) * s->out[2] * c + from;
+    const float *dy = run->dy + (image * s->out[1] + out_row) * s->out[2] * c + from;
     for (int64_t ky = 0; ky < s->kernel[1]; ky++) {
-        const int64_t row = y * s->stride[1] + ky * s->dilation[1] - s->pad[1];
+        const int64_t row = out_row * s->stride[1] + ky * s->dilation[1] - s->pad[1];
         if (row < 0 || row >= s->in[1]) {
             continue;
         }

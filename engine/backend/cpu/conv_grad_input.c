@@ -50,10 +50,10 @@ struct grad_run {
     float *copy, *packed, *dx;
 };
 
-static int64_t floor_div(int64_t a, int64_t b)
+static int64_t floor_div(int64_t left, int64_t right)
 {
-    base_assert(b > 0);
-    return a >= 0 ? a / b : -((-a + b - 1) / b);
+    base_assert(right > 0);
+    return left >= 0 ? left / right : -((-left + right - 1) / right);
 }
 
 // --- running ----------------------------------------------------------------------------------
@@ -154,11 +154,11 @@ static enum base_status run_grad(const struct eng_step *step, const struct eng_r
 
 // --- planning ---------------------------------------------------------------------------------
 
-// Along one dim: which row of dy the tap at `k` adds to a phase's first pixel; false: to none.
-static bool reach(const struct eng_conv_shape *shape, uint32_t dim, int64_t phase, int64_t k,
+// Along one dim: which row of dy the tap at `tap` adds to a phase's first pixel; false: to none.
+static bool reach(const struct eng_conv_shape *shape, uint32_t dim, int64_t phase, int64_t tap,
                   int64_t *out_row)
 {
-    const int64_t at = phase + shape->pad[dim] - k * shape->dilation[dim],
+    const int64_t at = phase + shape->pad[dim] - tap * shape->dilation[dim],
                   stride = shape->stride[dim];
     *out_row = floor_div(at, stride);
     return *out_row * stride == at;

@@ -39,9 +39,9 @@ struct grad_run {
     int64_t first, count; // tiles of the block
 };
 
-static int64_t min_i64(int64_t a, int64_t b)
+static int64_t min_i64(int64_t left, int64_t right)
 {
-    return a < b ? a : b;
+    return left < right ? left : right;
 }
 
 // --- tiles ------------------------------------------------------------------------------------
@@ -86,14 +86,14 @@ static void move_tiles(void *ctx, int64_t begin, int64_t end, uint32_t worker)
 // --- products ---------------------------------------------------------------------------------
 
 // One element's product for one chunk: sums [input channel][output channel of the chunk].
-static void multiply(const struct grad_run *run, int64_t chunk, int64_t e, float *sums)
+static void multiply(const struct grad_run *run, int64_t chunk, int64_t element, float *sums)
 {
     static const int64_t no_offset[1] = {0};
     const struct grad *g = run->g;
     const struct eng_gemm_kernels *kernels = g->tiles.kernels;
     const int64_t c = g->tiles.shape.in_channels, nr = kernels->nr, vl = kernels->vl;
     const int64_t from = chunk * g->chunk;
-    base_assert(chunk < g->chunks && e < ENG_WINO_ELEMENTS);
+    base_assert(chunk < g->chunks && element < ENG_WINO_ELEMENTS);
     const int64_t end = min_i64(from + g->chunk, g->tiles.shape.out_channels);
     struct eng_gemm_turned tile = {.a_step = (size_t)g->tiles.pitch,
                                    .segments = no_offset,
@@ -103,12 +103,12 @@ static void multiply(const struct grad_run *run, int64_t chunk, int64_t e, float
                                    .ldc = (size_t)g->chunk,
                                    .accumulate = run->first > 0};
     for (int64_t column = from; column < end; column += nr) {
-        tile.b = run->moved_dy + (size_t)e * g->dy_plane + column * g->block;
+        tile.b = run->moved_dy + (size_t)element * g->dy_plane + column * g->block;
         tile.n = (uint32_t)min_i64(end - column, nr);
         const eng_gemm_turned_fn *fns = kernels->turned[(tile.n + vl - 1) / vl];
         for (int64_t row = 0; row < c; row += g->row_max) {
-            tile.a = run->moved_x + (size_t)e * g->x_plane + row;
-            tile.c = sums + (size_t)e * g->sum_plane + row * g->chunk + (column - from);
+            tile.a = run->moved_x + (size_t)element * g->x_plane + row;
+            tile.c = sums + (size_t)element * g->sum_plane + row * g->chunk + (column - from);
             fns[min_i64(c - row, g->row_max) - 1](&tile);
         }
     }

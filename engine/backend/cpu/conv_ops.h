@@ -46,7 +46,7 @@ struct eng_dw_rows {
 void eng_conv_dw_rows(const struct eng_dw_rows *rows, int64_t begin, int64_t end);
 BASE_NODISCARD enum base_status eng_conv_pack_depthwise(const struct eng_prepare *ctx,
                                                         const struct eng_conv_shape *shape,
-                                                        const struct eng_tensor *w,
+                                                        const struct eng_tensor *weights,
                                                         const float **out);
 // 3 x 3, stride 1, constant weights; unit 2 or 4. `products`: the instruction set's, or those of
 // bfloat16 pairs. A layer's error is then one and a half times that of the direct sum of rounded

@@ -44,11 +44,12 @@ static double round_up(int64_t value, int64_t step)
     return (double)((value + step - 1) / step * step);
 }
 
-// A product of rows x k by k x n, everything near.
+// A product of rows x depth by depth x columns, everything near.
 static double product_us(const struct eng_gemm_kernels *kernels, const struct eng_cpu_rates *rates,
-                         double rows, int64_t k, int64_t n)
+                         double rows, int64_t depth, int64_t columns)
 {
-    return 2 * rows * ((double)k + TILE_OVERHEAD) * round_up(n, kernels->vl) / rates->flops_per_us;
+    return 2 * rows * ((double)depth + TILE_OVERHEAD) * round_up(columns, kernels->vl) /
+           rates->flops_per_us;
 }
 
 static struct eng_conv_candidate direct(const struct eng_conv_shape *shape,

@@ -34,19 +34,19 @@ enum base_status eng_conv_shape_of(const struct eng_program *program,
                                &program->tensors[command->outputs[0]].desc, out);
 }
 
-enum base_status eng_conv_shape_from(const struct eng_conv *conv, const struct eng_desc *x,
-                                     const struct eng_desc *y, struct eng_conv_shape *out)
+enum base_status eng_conv_shape_from(const struct eng_conv *conv, const struct eng_desc *input,
+                                     const struct eng_desc *output, struct eng_conv_shape *out)
 {
     struct eng_conv_shape s = {
-        .batch = x->dims[0],
+        .batch = input->dims[0],
         .groups = conv->groups,
-        .in_channels = x->dims[1],
-        .out_channels = y->dims[1],
+        .in_channels = input->dims[1],
+        .out_channels = output->dims[1],
         .exact = conv->exact,
     };
     base_assert(conv->spatial >= 1 && conv->spatial <= 3);
-    base_assert(x->rank == conv->spatial + 2 && y->rank == x->rank);
-    if (eng_desc_count(x) == 0 || eng_desc_count(y) == 0 || s.groups < 1) {
+    base_assert(input->rank == conv->spatial + 2 && output->rank == input->rank);
+    if (eng_desc_count(input) == 0 || eng_desc_count(output) == 0 || s.groups < 1) {
         return BASE_ERR_UNSUPPORTED;
     }
     for (uint32_t d = 0; d < 3; d++) {
@@ -55,8 +55,8 @@ enum base_status eng_conv_shape_from(const struct eng_conv *conv, const struct e
             continue;
         }
         const uint32_t from = d + conv->spatial - 3;
-        s.in[d] = x->dims[2 + from];
-        s.out[d] = y->dims[2 + from];
+        s.in[d] = input->dims[2 + from];
+        s.out[d] = output->dims[2 + from];
         s.kernel[d] = conv->kernel[from];
         s.stride[d] = conv->stride[from];
         s.dilation[d] = conv->dilation[from];

@@ -17,10 +17,10 @@ struct eng_conv_shape {
 BASE_NODISCARD enum base_status eng_conv_shape_of(const struct eng_program *program,
                                                   const struct eng_command *command,
                                                   struct eng_conv_shape *out);
-// The same from x and y themselves; for gradients, whose commands have other operands.
+// The same from input and output themselves; for gradients, whose commands have other operands.
 BASE_NODISCARD enum base_status eng_conv_shape_from(const struct eng_conv *conv,
-                                                    const struct eng_desc *x,
-                                                    const struct eng_desc *y,
+                                                    const struct eng_desc *input,
+                                                    const struct eng_desc *output,
                                                     struct eng_conv_shape *out);
 static inline int64_t eng_conv_taps(const struct eng_conv_shape *shape)
 {

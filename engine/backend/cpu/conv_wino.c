@@ -55,18 +55,18 @@ typedef float lanes __attribute__((vector_size(16)));
 #define LANES 4
 
 // G g G^T of four output channels' kernels at once.
-static void transform_kernels(const double (*g)[3], uint32_t size, const lanes w[9],
+static void transform_kernels(const double (*kernel)[3], uint32_t size, const lanes weights[9],
                               lanes out[ELEMENTS_MAX])
 {
     lanes half[6][3];
     for (uint32_t i = 0; i < size; i++) {
-        const float a = (float)g[i][0], b = (float)g[i][1], c = (float)g[i][2];
+        const float a = (float)kernel[i][0], b = (float)kernel[i][1], c = (float)kernel[i][2];
         for (uint32_t x = 0; x < 3; x++) {
-            half[i][x] = a * w[x] + b * w[3 + x] + c * w[6 + x];
+            half[i][x] = a * weights[x] + b * weights[3 + x] + c * weights[6 + x];
         }
     }
     for (uint32_t j = 0; j < size; j++) {
-        const float a = (float)g[j][0], b = (float)g[j][1], c = (float)g[j][2];
+        const float a = (float)kernel[j][0], b = (float)kernel[j][1], c = (float)kernel[j][2];
         for (uint32_t i = 0; i < size; i++) {
             out[i * size + j] = a * half[i][0] + b * half[i][1] + c * half[i][2];
         }
@@ -138,16 +138,16 @@ struct wino_run {
     float *y, *scratch;
 };
 
-// Products of all elements of the tiles with one panel of n output channels.
+// Products of all elements of the tiles with one panel of total output channels.
 static void multiply(const struct wino *wino, const struct eng_wino_product *product, int64_t count,
-                     int64_t n)
+                     int64_t total)
 {
     static const int64_t no_offset[1] = {0};
     const float *v = product->v, *u = product->u;
     float *m = product->m;
-    base_assert(count > 0 && count <= wino->block && n > 0 && n <= wino->kernels->nr);
+    base_assert(count > 0 && count <= wino->block && total > 0 && total <= wino->kernels->nr);
     const int64_t vl = wino->kernels->vl;
-    const uint32_t nv = (uint32_t)((n + vl - 1) / vl);
+    const uint32_t nv = (uint32_t)((total + vl - 1) / vl);
     const size_t floats = (size_t)(nv * vl * wino->depth);
     struct eng_gemm_tile tile = {
         .lda = (size_t)wino->tiles.pitch,
@@ -155,7 +155,7 @@ static void multiply(const struct wino *wino, const struct eng_wino_product *pro
         .segment_count = 1,
         .k = (uint32_t)wino->depth,
         .ldc = wino->kernels->nr,
-        .n = (uint32_t)n,
+        .n = (uint32_t)total,
     };
     for (uint32_t e = 0; e < wino->tiles.size * wino->tiles.size; e++) {
         tile.b = u + e * floats;

@@ -84,7 +84,7 @@ static void fill_pairs(const struct matmul *matmul, const float *from, int64_t r
 #endif
 
 // Copies rows of A so that they neither collide in the cache nor lie with a stride along K.
-static void fill_rows(const void *ctx, const float *x, const struct eng_gemm_band *band,
+static void fill_rows(const void *ctx, const float *input, const struct eng_gemm_band *band,
                       float *buffer)
 {
     const struct matmul *m = ctx;
@@ -92,7 +92,7 @@ static void fill_rows(const void *ctx, const float *x, const struct eng_gemm_ban
     const int64_t first = band->row * plan->width, wanted = band->rows * plan->width;
     const int64_t left = plan->row_limit - first, rows = wanted < left ? wanted : left;
     base_assert(rows > 0 && band->image < plan->images);
-    const float *from = x + m->a_offsets[band->image] + first * m->a_stride_m;
+    const float *from = input + m->a_offsets[band->image] + first * m->a_stride_m;
     if (plan->kernels->pair_step > 0) {
         fill_pairs(m, from, rows, buffer);
         return;
@@ -182,11 +182,11 @@ static enum base_status unfold_batch(const struct eng_prepare *ctx,
     return BASE_OK;
 }
 
-static void pack_one(const struct matmul *matmul, const float *b, int64_t number, float *out)
+static void pack_one(const struct matmul *matmul, const float *right, int64_t number, float *out)
 {
     base_assert(number < matmul->b_count);
     struct eng_gemm_source source = matmul->source;
-    source.data = b + matmul->b_sources[number];
+    source.data = right + matmul->b_sources[number];
     eng_gemm_pack(matmul->plan.kernels, &source, out + (size_t)number * matmul->b_floats);
 }
 

@@ -33,21 +33,21 @@ struct attention_run {
 };
 
 #if defined(__x86_64__)
-static void pack_head(const struct attention_state *attention_state, const float *k, const float *v,
-                      float *memory)
+static void pack_head(const struct attention_state *attention_state, const float *keys,
+                      const float *values, float *memory)
 {
     if (attention_state->low.products != NULL) {
-        const struct eng_attention_head head = {.k = k,
-                                                .v = v,
+        const struct eng_attention_head head = {.k = keys,
+                                                .v = values,
                                                 .k_stride = attention_state->k->stride[2],
                                                 .v_stride = attention_state->v->stride[2]};
         eng_attention_low_pack(&attention_state->low, &head, memory);
         return;
     }
-    attention_state->kernels->attention_pack(k, attention_state->k->stride[2], attention_state->d,
-                                             attention_state->t, true, memory);
-    attention_state->kernels->attention_pack(v, attention_state->v->stride[2], attention_state->t,
-                                             attention_state->e, false,
+    attention_state->kernels->attention_pack(keys, attention_state->k->stride[2],
+                                             attention_state->d, attention_state->t, true, memory);
+    attention_state->kernels->attention_pack(values, attention_state->v->stride[2],
+                                             attention_state->t, attention_state->e, false,
                                              memory + attention_state->k_floats);
 }
 
@@ -79,13 +79,13 @@ static bool plan_low(const struct eng_prepare *ctx, struct attention_state *atte
     return true;
 }
 #else
-static void pack_head(const struct attention_state *attention_state, const float *k, const float *v,
-                      float *memory)
+static void pack_head(const struct attention_state *attention_state, const float *keys,
+                      const float *values, float *memory)
 {
-    attention_state->kernels->attention_pack(k, attention_state->k->stride[2], attention_state->d,
-                                             attention_state->t, true, memory);
-    attention_state->kernels->attention_pack(v, attention_state->v->stride[2], attention_state->t,
-                                             attention_state->e, false,
+    attention_state->kernels->attention_pack(keys, attention_state->k->stride[2],
+                                             attention_state->d, attention_state->t, true, memory);
+    attention_state->kernels->attention_pack(values, attention_state->v->stride[2],
+                                             attention_state->t, attention_state->e, false,
                                              memory + attention_state->k_floats);
 }
 
@@ -175,9 +175,9 @@ static enum base_status run_attention(const struct eng_step *step, const struct 
     return BASE_OK;
 }
 
-static int64_t round_up(int64_t n, int64_t unit)
+static int64_t round_up(int64_t count, int64_t unit)
 {
-    return (n + unit - 1) / unit * unit;
+    return (count + unit - 1) / unit * unit;
 }
 
 // Scratch of one worker: packed keys, packed values, scores of one block.

@@ -11,23 +11,23 @@
 
 #define TILE_LARGE (16 * ENG_VEC_TILE) // when nothing is copied
 
-static bool merges(const struct eng_vec_box *box, uint32_t d,
+static bool merges(const struct eng_vec_box *box, uint32_t dim,
                    const struct eng_vec_operand *operands, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        if (operands[i].stride[d] != operands[i].stride[d + 1] * box->size[d + 1]) {
+        if (operands[i].stride[dim] != operands[i].stride[dim + 1] * box->size[dim + 1]) {
             return false;
         }
     }
     return true;
 }
 
-static void remove_dim(struct eng_vec_box *box, uint32_t d, struct eng_vec_operand *operands,
+static void remove_dim(struct eng_vec_box *box, uint32_t dim, struct eng_vec_operand *operands,
                        uint32_t count)
 {
-    base_assert(d < box->rank && box->rank > 1);
+    base_assert(dim < box->rank && box->rank > 1);
     box->rank--;
-    for (uint32_t k = d; k < box->rank; k++) {
+    for (uint32_t k = dim; k < box->rank; k++) {
         box->size[k] = box->size[k + 1];
         for (uint32_t i = 0; i < count; i++) {
             operands[i].stride[k] = operands[i].stride[k + 1];
@@ -193,37 +193,37 @@ bool eng_vec_operand_is_copied(const struct eng_vec_operand *operand)
 
 #define COPY_BLOCK 16 // a constant number of steps becomes vectors
 
-static void copy_floats(const float *from, int64_t stride, float *to, int64_t n)
+static void copy_floats(const float *from, int64_t stride, float *to, int64_t count)
 {
     int64_t i = 0;
     if (stride == 1) {
-        memcpy(to, from, (size_t)n * sizeof(float));
+        memcpy(to, from, (size_t)count * sizeof(float));
         return;
     }
     if (stride == 0) {
         float value = *from;
-        for (; i + COPY_BLOCK <= n; i += COPY_BLOCK) {
+        for (; i + COPY_BLOCK <= count; i += COPY_BLOCK) {
             for (int64_t j = 0; j < COPY_BLOCK; j++) {
                 to[i + j] = value;
             }
         }
     }
-    for (; i < n; i++) {
+    for (; i < count; i++) {
         to[i] = from[i * stride];
     }
 }
 
-// n elements, `stride` apart, to where they lie side by side.
+// count elements, `stride` apart, to where they lie side by side.
 static void copy_run(const struct eng_vec_operand *operand, const void *source, int64_t stride,
-                     void *target, int64_t n)
+                     void *target, int64_t count)
 {
     if (operand->bytes == sizeof(float)) {
-        copy_floats(source, stride, target, n);
+        copy_floats(source, stride, target, count);
         return;
     }
     const uint8_t *from = source;
     uint8_t *to = target;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < count; i++) {
         to[i] = from[i * stride];
     }
 }

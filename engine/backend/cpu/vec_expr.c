@@ -48,19 +48,19 @@ static float *slot_at(const struct expr_state *expr_state, const struct eng_run 
 }
 
 static void run_op(const struct expr_state *expr_state, const struct expr_op *op,
-                   const void *const *registers, void *y, int64_t n)
+                   const void *const *registers, void *output, int64_t count)
 {
     if (op->unary != NULL) {
-        op->unary(registers[op->a], y, n, op->alpha, op->beta);
+        op->unary(registers[op->a], output, count, op->alpha, op->beta);
     } else if (op->binary != NULL) {
-        op->binary(registers[op->a], registers[op->b], y, n);
+        op->binary(registers[op->a], registers[op->b], output, count);
     } else if (op->compare != NULL) {
-        op->compare(registers[op->a], registers[op->b], y, n);
+        op->compare(registers[op->a], registers[op->b], output, count);
     } else {
         bool a_one = expr_state->loads[op->b].access == ENG_VEC_VALUE;
         bool b_one = expr_state->loads[op->c].access == ENG_VEC_VALUE;
-        expr_state->kernels->select(registers[op->a], registers[op->b], registers[op->c], y, n,
-                                    !a_one, !b_one);
+        expr_state->kernels->select(registers[op->a], registers[op->b], registers[op->c], output,
+                                    count, !a_one, !b_one);
     }
 }
 

@@ -87,50 +87,50 @@ static enum base_status run_pool(const struct eng_step *step, const struct eng_r
 
 // Windows of one dim.
 static struct eng_pool_span *make_spans(struct base_arena *arena, const struct eng_pool *pool,
-                                        uint32_t d, int64_t in, int64_t out)
+                                        uint32_t dim, int64_t in, int64_t out)
 {
     struct eng_pool_span *spans = base_arena_alloc(arena, (size_t)out * sizeof *spans);
     if (spans == NULL) {
         return NULL;
     }
-    base_assert(d < pool->spatial || in == 1);
-    int64_t dilation = pool->dilation[d] > 0 ? pool->dilation[d] : 1;
+    base_assert(dim < pool->spatial || in == 1);
+    int64_t dilation = pool->dilation[dim] > 0 ? pool->dilation[dim] : 1;
     for (int64_t i = 0; i < out; i++) {
-        int64_t start = i * pool->stride[d] - pool->pad_begin[d];
+        int64_t start = i * pool->stride[dim] - pool->pad_begin[dim];
         spans[i] = (struct eng_pool_span){0};
-        for (int64_t k = 0; k < pool->kernel[d]; k++) {
+        for (int64_t k = 0; k < pool->kernel[dim]; k++) {
             int64_t at = start + k * dilation;
             if (at >= 0 && at < in) {
                 spans[i].first = spans[i].count == 0 ? at : spans[i].first;
                 spans[i].count++;
             }
-            spans[i].padded += at < in + pool->pad_end[d];
+            spans[i].padded += at < in + pool->pad_end[dim];
         }
     }
     return spans;
 }
 
 enum base_status eng_pool_shape_of(const struct eng_prepare *ctx, const struct eng_pool *pool,
-                                   const struct eng_tensor *x, const struct eng_tensor *y,
+                                   const struct eng_tensor *input, const struct eng_tensor *output,
                                    struct eng_pool_shape *out_shape)
 {
-    if (x->desc.dtype != ENG_F32 || x->layout != ENG_CHANNELS_LAST ||
-        y->layout != ENG_CHANNELS_LAST || pool->fn == ENG_POOL_LP || pool->spatial < 1 ||
-        pool->spatial > DIMS || x->desc.rank != pool->spatial + 2 ||
-        eng_desc_count(&x->desc) == 0 || eng_desc_count(&y->desc) == 0) {
+    if (input->desc.dtype != ENG_F32 || input->layout != ENG_CHANNELS_LAST ||
+        output->layout != ENG_CHANNELS_LAST || pool->fn == ENG_POOL_LP || pool->spatial < 1 ||
+        pool->spatial > DIMS || input->desc.rank != pool->spatial + 2 ||
+        eng_desc_count(&input->desc) == 0 || eng_desc_count(&output->desc) == 0) {
         return BASE_ERR_UNSUPPORTED;
     }
     const struct eng_pool one = {.kernel = {1}, .stride = {1}, .dilation = {1}};
-    struct eng_pool_shape s = {.batch = x->desc.dims[0],
-                               .channels = x->desc.dims[1],
+    struct eng_pool_shape s = {.batch = input->desc.dims[0],
+                               .channels = input->desc.dims[1],
                                .window = 1,
                                .count_include_pad = pool->count_include_pad};
     for (uint32_t i = 0; i < DIMS; i++) {
         uint32_t missing = DIMS - pool->spatial;
         uint32_t d = i - missing;
         bool real = i >= missing;
-        s.in[i] = real ? x->desc.dims[d + 2] : 1;
-        s.out[i] = real ? y->desc.dims[d + 2] : 1;
+        s.in[i] = real ? input->desc.dims[d + 2] : 1;
+        s.out[i] = real ? output->desc.dims[d + 2] : 1;
         s.dilation[i] = real && pool->dilation[d] > 0 ? pool->dilation[d] : 1;
         s.spans[i] = make_spans(ctx->arena, real ? pool : &one, real ? d : 0, s.in[i], s.out[i]);
         s.window *= real ? pool->kernel[d] : 1;

@@ -24,8 +24,8 @@ struct eng_pool_shape {
 // UNSUPPORTED: not float32, not channels-last, empty, or LP. The spans lie in ctx's arena.
 BASE_NODISCARD enum base_status eng_pool_shape_of(const struct eng_prepare *ctx,
                                                   const struct eng_pool *pool,
-                                                  const struct eng_tensor *x,
-                                                  const struct eng_tensor *y,
+                                                  const struct eng_tensor *input,
+                                                  const struct eng_tensor *output,
                                                   struct eng_pool_shape *out_shape);
 // What the windows of output row `row` (of all images and planes) share, and the offset of their
 // first line in x; then what is the window's own at `column`. x is the caller's to set.

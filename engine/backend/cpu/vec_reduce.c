@@ -20,7 +20,7 @@ struct reduce_state {
     eng_vec_reduce_columns_fn columns;
     enum reduce_finish finish;
     float factor;
-    int64_t (*arg_row)(const float *x, int64_t n, bool is_max, bool last);
+    int64_t (*arg_row)(const float *input, int64_t count, bool is_max, bool last);
     bool is_max, last;
 };
 
@@ -30,20 +30,20 @@ struct reduce_run {
     void *y;
 };
 
-static void finish_values(const struct reduce_state *reduce_state, float *y, int64_t n)
+static void finish_values(const struct reduce_state *reduce_state, float *output, int64_t count)
 {
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < count; i++) {
         switch (reduce_state->finish) {
         case FINISH_NONE:
             return;
         case FINISH_SCALE:
-            y[i] *= reduce_state->factor;
+            output[i] *= reduce_state->factor;
             break;
         case FINISH_SQRT:
-            y[i] = sqrtf(y[i]);
+            output[i] = sqrtf(output[i]);
             break;
         case FINISH_LOG:
-            y[i] = logf(y[i]);
+            output[i] = logf(output[i]);
             break;
         }
     }
@@ -89,13 +89,13 @@ static void arg_rows(void *ctx, int64_t begin, int64_t end, uint32_t worker)
     }
 }
 
-static bool is_better(const struct reduce_state *reduce_state, float x, float best)
+static bool is_better(const struct reduce_state *reduce_state, float value, float best)
 {
     if (best != best) {
-        return reduce_state->last && x != x;
+        return reduce_state->last && value != value;
     }
-    bool better = reduce_state->is_max ? x > best : x < best;
-    return better || x != x || (reduce_state->last && x == best);
+    bool better = reduce_state->is_max ? value > best : value < best;
+    return better || value != value || (reduce_state->last && value == best);
 }
 
 static void arg_strips(void *ctx, int64_t begin, int64_t end, uint32_t worker)
@@ -151,17 +151,17 @@ static enum base_status run_arg_reduce(const struct eng_step *step, const struct
     return run_over(step, run, arg_rows, arg_strips);
 }
 
-static struct reduce_state *new_state(const struct eng_prepare *ctx, int64_t outer, int64_t n,
+static struct reduce_state *new_state(const struct eng_prepare *ctx, int64_t outer, int64_t count,
                                       int64_t inner)
 {
-    base_assert(outer > 0 && n > 0 && inner > 0);
+    base_assert(outer > 0 && count > 0 && inner > 0);
     struct reduce_state *s = base_arena_zalloc(ctx->arena, sizeof *s);
     if (s != NULL) {
         s->outer = outer;
-        s->n = n;
+        s->n = count;
         s->inner = inner;
         s->strips = (inner + COLUMNS - 1) / COLUMNS;
-        s->grain = ENG_CPU_GRAIN / (n * (inner == 1 ? 1 : COLUMNS));
+        s->grain = ENG_CPU_GRAIN / (count * (inner == 1 ? 1 : COLUMNS));
     }
     return s;
 }

@@ -70,18 +70,18 @@ static enum base_status run_softmax(const struct eng_step *step, const struct en
     return BASE_OK;
 }
 
-static struct rows_state *new_state(const struct eng_prepare *ctx, int64_t outer, int64_t n,
+static struct rows_state *new_state(const struct eng_prepare *ctx, int64_t outer, int64_t count,
                                     int64_t inner, int64_t cost)
 {
-    base_assert(outer > 0 && n > 0 && inner > 0 && cost > 0);
+    base_assert(outer > 0 && count > 0 && inner > 0 && cost > 0);
     struct rows_state *s = base_arena_zalloc(ctx->arena, sizeof *s);
     if (s != NULL) {
         s->kernels = ctx->kernels->vec;
         s->outer = outer;
-        s->n = n;
+        s->n = count;
         s->inner = inner;
         s->strips = (inner + COLUMNS - 1) / COLUMNS;
-        s->grain = ENG_CPU_GRAIN / cost / (n * (inner == 1 ? 1 : COLUMNS));
+        s->grain = ENG_CPU_GRAIN / cost / (count * (inner == 1 ? 1 : COLUMNS));
     }
     return s;
 }

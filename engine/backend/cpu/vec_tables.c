@@ -59,35 +59,35 @@ const eng_vec_unary_fn eng_vec_libm_unary[ENG_UNARY_COUNT] = {
     [ENG_ACOSH] = libm_acoshf, [ENG_ATANH] = libm_atanhf,
 };
 
-static void pow_both(const float *a, const float *b, float *y, int64_t n)
+static void pow_both(const float *left, const float *right, float *output, int64_t count)
 {
-    for (int64_t i = 0; i < n; i++) {
-        y[i] = powf(a[i], b[i]);
+    for (int64_t i = 0; i < count; i++) {
+        output[i] = powf(left[i], right[i]);
     }
 }
 
-static void pow_a_one(const float *a, const float *b, float *y, int64_t n)
+static void pow_a_one(const float *left, const float *right, float *output, int64_t count)
 {
-    for (int64_t i = 0; i < n; i++) {
-        y[i] = powf(a[0], b[i]);
+    for (int64_t i = 0; i < count; i++) {
+        output[i] = powf(left[0], right[i]);
     }
 }
 
 // The exponents models use are products.
-static void pow_b_one(const float *a, const float *b, float *y, int64_t n)
+static void pow_b_one(const float *left, const float *right, float *output, int64_t count)
 {
-    float exponent = b[0];
+    float exponent = right[0];
     if (exponent == 2.0f) {
-        for (int64_t i = 0; i < n; i++) {
-            y[i] = a[i] * a[i];
+        for (int64_t i = 0; i < count; i++) {
+            output[i] = left[i] * left[i];
         }
     } else if (exponent == 3.0f) {
-        for (int64_t i = 0; i < n; i++) {
-            y[i] = a[i] * a[i] * a[i];
+        for (int64_t i = 0; i < count; i++) {
+            output[i] = left[i] * left[i] * left[i];
         }
     } else {
-        for (int64_t i = 0; i < n; i++) {
-            y[i] = powf(a[i], exponent);
+        for (int64_t i = 0; i < count; i++) {
+            output[i] = powf(left[i], exponent);
         }
     }
 }

@@ -131,13 +131,14 @@ enum base_status eng_cpu_prepare_unary(const struct eng_prepare *ctx,
 }
 
 // What does not fit, and NaN, becomes the smallest number, as the processor's instruction does it.
-static inline int32_t float_to_i32(float x)
+static inline int32_t float_to_i32(float value)
 {
-    return x >= -2147483648.0f && x < 2147483648.0f ? (int32_t)x : INT32_MIN;
+    return value >= -2147483648.0f && value < 2147483648.0f ? (int32_t)value : INT32_MIN;
 }
-static inline int64_t float_to_i64(float x)
+static inline int64_t float_to_i64(float value)
 {
-    return x >= -9223372036854775808.0f && x < 9223372036854775808.0f ? (int64_t)x : INT64_MIN;
+    return value >= -9223372036854775808.0f && value < 9223372036854775808.0f ? (int64_t)value
+                                                                              : INT64_MIN;
 }
 
 // Sixteen at a time, so that the compiler turns the inner loop into vectors.

@@ -47,23 +47,24 @@ size_t eng_wino_edge_floats(const struct eng_wino_tiles *tiles)
 }
 
 // A tile that leaves the image, with zeroes where it does.
-static void copy_edge(const struct eng_wino_tiles *tiles, const float *image, int64_t y, int64_t x,
-                      float *edge)
+static void copy_edge(const struct eng_wino_tiles *tiles, const float *image, int64_t output,
+                      int64_t value, float *edge)
 {
     const struct eng_conv_shape *s = &tiles->shape;
     const int64_t c = s->in_channels, size = tiles->size;
-    const int64_t first = x < 0 ? -x : 0;
-    const int64_t last = s->in[2] - x < size ? s->in[2] - x : size;
+    const int64_t first = value < 0 ? -value : 0;
+    const int64_t last = s->in[2] - value < size ? s->in[2] - value : size;
     memset(edge, 0, (size_t)(size * size * c) * sizeof(float));
     for (int64_t r = 0; r < size; r++) {
-        if (y + r >= 0 && y + r < s->in[1] && first < last) {
-            memcpy(edge + (r * size + first) * c, image + ((y + r) * s->in[2] + x + first) * c,
+        if (output + r >= 0 && output + r < s->in[1] && first < last) {
+            memcpy(edge + (r * size + first) * c,
+                   image + ((output + r) * s->in[2] + value + first) * c,
                    (size_t)((last - first) * c) * sizeof(float));
         }
     }
 }
 
-void eng_wino_tiles_in(const struct eng_wino_tiles *tiles, const float *x, int64_t tile,
+void eng_wino_tiles_in(const struct eng_wino_tiles *tiles, const float *input, int64_t tile,
                        int64_t count, const struct eng_wino_elements *elements)
 {
     const struct eng_conv_shape *s = &tiles->shape;
@@ -72,7 +73,7 @@ void eng_wino_tiles_in(const struct eng_wino_tiles *tiles, const float *x, int64
     const int64_t c = s->in_channels, size = tiles->size;
     for (int64_t i = 0; i < count; i++) {
         const struct eng_wino_place at = eng_wino_place_of(tiles, tile + i);
-        const float *image = x + at.image * s->in[1] * s->in[2] * c;
+        const float *image = input + at.image * s->in[1] * s->in[2] * c;
         const int64_t row = at.y - s->pad[1], column = at.x - s->pad[2];
         struct eng_wino_tile t = {.pixel = (size_t)c,
                                   .out = out + i * tiles->pitch,

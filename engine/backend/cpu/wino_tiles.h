@@ -37,7 +37,7 @@ struct eng_wino_elements {
     float *edge; // room for eng_wino_edge_floats, for a tile that leaves the image
 };
 // Transforms `count` tiles of x from `tile` on.
-void eng_wino_tiles_in(const struct eng_wino_tiles *tiles, const float *x, int64_t tile,
+void eng_wino_tiles_in(const struct eng_wino_tiles *tiles, const float *input, int64_t tile,
                        int64_t count, const struct eng_wino_elements *elements);
 size_t eng_wino_edge_floats(const struct eng_wino_tiles *tiles);
 

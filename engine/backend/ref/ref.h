@@ -45,31 +45,34 @@ static inline bool eng_ref_has_out(const struct eng_step *step, uint32_t output)
 {
     return output < step->command->output_count && step->command->outputs[output] != ENG_NONE;
 }
-static inline const struct eng_tensor *eng_ref_in_tensor(const struct eng_step *step, uint32_t i)
+static inline const struct eng_tensor *eng_ref_in_tensor(const struct eng_step *step,
+                                                         uint32_t index)
 {
-    return eng_ref_tensor(step, step->command->inputs[i]);
+    return eng_ref_tensor(step, step->command->inputs[index]);
 }
-static inline const struct eng_tensor *eng_ref_out_tensor(const struct eng_step *step, uint32_t i)
+static inline const struct eng_tensor *eng_ref_out_tensor(const struct eng_step *step,
+                                                          uint32_t index)
 {
-    return eng_ref_tensor(step, step->command->outputs[i]);
+    return eng_ref_tensor(step, step->command->outputs[index]);
 }
-static inline enum eng_dtype eng_ref_in_type(const struct eng_step *step, uint32_t i)
+static inline enum eng_dtype eng_ref_in_type(const struct eng_step *step, uint32_t index)
 {
-    return eng_ref_in_tensor(step, i)->desc.dtype;
+    return eng_ref_in_tensor(step, index)->desc.dtype;
 }
-static inline enum eng_dtype eng_ref_out_type(const struct eng_step *step, uint32_t i)
+static inline enum eng_dtype eng_ref_out_type(const struct eng_step *step, uint32_t index)
 {
-    return eng_ref_out_tensor(step, i)->desc.dtype;
+    return eng_ref_out_tensor(step, index)->desc.dtype;
 }
 // NULL when the input is absent.
 static inline const void *eng_ref_in(const struct eng_step *step, const struct eng_run *run,
-                                     uint32_t i)
+                                     uint32_t index)
 {
-    return eng_ref_has(step, i) ? run->data[step->command->inputs[i]] : NULL;
+    return eng_ref_has(step, index) ? run->data[step->command->inputs[index]] : NULL;
 }
-static inline void *eng_ref_out(const struct eng_step *step, const struct eng_run *run, uint32_t i)
+static inline void *eng_ref_out(const struct eng_step *step, const struct eng_run *run,
+                                uint32_t index)
 {
-    return eng_ref_has_out(step, i) ? run->data[step->command->outputs[i]] : NULL;
+    return eng_ref_has_out(step, index) ? run->data[step->command->outputs[index]] : NULL;
 }
 
 // --- elements ---------------------------------------------------------------------------------

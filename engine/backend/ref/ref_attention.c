@@ -14,25 +14,28 @@ struct attention {
     int64_t keys, depth, width;
 };
 
-static int64_t place(const struct eng_view *view, int64_t b, int64_t h, int64_t row, int64_t column)
+static int64_t place(const struct eng_view *view, int64_t batch, int64_t head, int64_t row,
+                     int64_t column)
 {
-    return view->offset + b * view->stride[0] + h * view->stride[1] + row * view->stride[2] +
+    return view->offset + batch * view->stride[0] + head * view->stride[1] + row * view->stride[2] +
            column * view->stride[3];
 }
 
 // scores[t] = exp(scale * q . k[t] + mask[t] - largest); returns their sum.
-static double weigh(const struct attention *attention, int64_t b, int64_t h, int64_t s)
+static double weigh(const struct attention *attention, int64_t batch, int64_t head, int64_t text)
 {
     const struct eng_view *views = attention->command->views;
     double most = -INFINITY, sum = 0;
     for (int64_t t = 0; t < attention->keys; t++) {
         double dot = 0;
         for (int64_t d = 0; d < attention->depth; d++) {
-            dot += (double)attention->q[place(&views[0], b, h, s, d)] *
-                   (double)attention->k[place(&views[1], b, h, t, d)];
+            dot += (double)attention->q[place(&views[0], batch, head, text, d)] *
+                   (double)attention->k[place(&views[1], batch, head, t, d)];
         }
         dot *= (double)attention->command->u.attention.scale;
-        dot += attention->mask != NULL ? (double)attention->mask[place(&views[3], b, h, s, t)] : 0;
+        dot += attention->mask != NULL
+                   ? (double)attention->mask[place(&views[3], batch, head, text, t)]
+                   : 0;
         attention->scores[t] = dot;
         most = dot > most ? dot : most;
     }

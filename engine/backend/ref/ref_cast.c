@@ -70,19 +70,20 @@ static int shortest(enum eng_dtype dtype, double value, char *text)
     return length;
 }
 
-static int number_text(enum eng_dtype dtype, const void *x, int64_t i, char *text)
+static int number_text(enum eng_dtype dtype, const void *input, int64_t index, char *text)
 {
     if (dtype == ENG_U64) {
-        return snprintf(text, NUMBER_TEXT_MAX, "%llu", ((const unsigned long long *)x)[i]);
+        return snprintf(text, NUMBER_TEXT_MAX, "%llu", ((const unsigned long long *)input)[index]);
     }
     if (dtype == ENG_BOOL) {
         return snprintf(text, NUMBER_TEXT_MAX, "%s",
-                        eng_ref_load_int(dtype, x, i) != 0 ? "True" : "False");
+                        eng_ref_load_int(dtype, input, index) != 0 ? "True" : "False");
     }
     if (eng_ref_is(dtype, ENG_REF_INTS)) {
-        return snprintf(text, NUMBER_TEXT_MAX, "%lld", (long long)eng_ref_load_int(dtype, x, i));
+        return snprintf(text, NUMBER_TEXT_MAX, "%lld",
+                        (long long)eng_ref_load_int(dtype, input, index));
     }
-    double value = eng_ref_load(dtype, x, i);
+    double value = eng_ref_load(dtype, input, index);
     if (isnan(value)) {
         return snprintf(text, NUMBER_TEXT_MAX, "NaN");
     }
@@ -108,7 +109,8 @@ static void cast_to_string(const struct eng_step *step, const struct eng_run *ru
 
 #define NUMBER_INPUT_MAX 400 // longer texts are no number of any type
 
-static bool text_number(const struct eng_string *string, enum eng_dtype to, void *y, int64_t i)
+static bool text_number(const struct eng_string *string, enum eng_dtype to, void *output,
+                        int64_t index)
 {
     char text[NUMBER_INPUT_MAX + 1];
     base_assert(to != ENG_STRING);
@@ -120,12 +122,12 @@ static bool text_number(const struct eng_string *string, enum eng_dtype to, void
     int64_t whole = 0;
     if (eng_ref_is(to, ENG_REF_INTS) &&
         base_str_i64((struct base_str){text, string->size}, &whole) == BASE_OK) {
-        eng_ref_store_int(to, y, i, whole);
+        eng_ref_store_int(to, output, index, whole);
         return true;
     }
     uint64_t large = 0;
     if (to == ENG_U64 && base_str_u64((struct base_str){text, string->size}, &large) == BASE_OK) {
-        ((uint64_t *)y)[i] = large;
+        ((uint64_t *)output)[index] = large;
         return true;
     }
     const char *end = NULL;
@@ -133,7 +135,7 @@ static bool text_number(const struct eng_string *string, enum eng_dtype to, void
     if (end != text + string->size) {
         return false;
     }
-    eng_ref_store(to, y, i, value);
+    eng_ref_store(to, output, index, value);
     return true;
 }
 

@@ -7,27 +7,27 @@
 #include "base/check.h"
 
 // Destroys the matrix.
-static double determinant(double *a, int64_t n)
+static double determinant(double *values, int64_t count)
 {
     double product = 1;
-    for (int64_t k = 0; k < n; k++) {
+    for (int64_t k = 0; k < count; k++) {
         int64_t pivot = k;
-        for (int64_t i = k + 1; i < n; i++) {
-            pivot = fabs(a[i * n + k]) > fabs(a[pivot * n + k]) ? i : pivot;
+        for (int64_t i = k + 1; i < count; i++) {
+            pivot = fabs(values[i * count + k]) > fabs(values[pivot * count + k]) ? i : pivot;
         }
-        if (a[pivot * n + k] == 0) {
+        if (values[pivot * count + k] == 0) {
             return 0;
         }
-        for (int64_t j = 0; j < n && pivot != k; j++) {
-            double swapped = a[k * n + j];
-            a[k * n + j] = a[pivot * n + j];
-            a[pivot * n + j] = swapped;
+        for (int64_t j = 0; j < count && pivot != k; j++) {
+            double swapped = values[k * count + j];
+            values[k * count + j] = values[pivot * count + j];
+            values[pivot * count + j] = swapped;
         }
-        product *= pivot != k ? -a[k * n + k] : a[k * n + k];
-        for (int64_t i = k + 1; i < n; i++) {
-            double factor = a[i * n + k] / a[k * n + k];
-            for (int64_t j = k; j < n; j++) {
-                a[i * n + j] -= factor * a[k * n + j];
+        product *= pivot != k ? -values[k * count + k] : values[k * count + k];
+        for (int64_t i = k + 1; i < count; i++) {
+            double factor = values[i * count + k] / values[k * count + k];
+            for (int64_t j = k; j < count; j++) {
+                values[i * count + j] -= factor * values[k * count + j];
             }
         }
     }

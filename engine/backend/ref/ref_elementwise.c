@@ -9,37 +9,37 @@
 
 // --- unary ------------------------------------------------------------------------------------
 
-static int64_t negated(int64_t x)
+static int64_t negated(int64_t value)
 {
-    return (int64_t)(0 - (uint64_t)x);
+    return (int64_t)(0 - (uint64_t)value);
 }
 
-static int64_t unary_int(const struct eng_unary *unary, bool is_signed, int64_t x)
+static int64_t unary_int(const struct eng_unary *unary, bool is_signed, int64_t value)
 {
     switch (unary->fn) {
     case ENG_ABS:
-        return is_signed && x < 0 ? negated(x) : x;
+        return is_signed && value < 0 ? negated(value) : value;
     case ENG_NEG:
-        return negated(x);
+        return negated(value);
     case ENG_SIGN:
-        return is_signed && x < 0 ? -1 : x != 0;
+        return is_signed && value < 0 ? -1 : value != 0;
     case ENG_SQUARE:
-        return (int64_t)((uint64_t)x * (uint64_t)x);
+        return (int64_t)((uint64_t)value * (uint64_t)value);
     case ENG_RELU:
-        return is_signed && x < 0 ? 0 : x;
+        return is_signed && value < 0 ? 0 : value;
     case ENG_NOT:
-        return x == 0;
+        return value == 0;
     case ENG_BIT_NOT:
-        return ~x;
+        return ~value;
     case ENG_CEIL:
     case ENG_FLOOR:
     case ENG_ROUND:
-        return x;
+        return value;
     case ENG_IS_NAN:
     case ENG_IS_INF:
         return 0;
     default: { // CLIP and whatever is made for real numbers
-        double y = eng_scalar_unary(unary->fn, is_signed ? (double)x : (double)(uint64_t)x,
+        double y = eng_scalar_unary(unary->fn, is_signed ? (double)value : (double)(uint64_t)value,
                                     (double)unary->alpha, (double)unary->beta);
         return is_signed || !(y >= 0x1p63) ? eng_ref_to_i64(y)
                : y < 0x1p64                ? (int64_t)(uint64_t)y
@@ -73,29 +73,29 @@ static enum base_status run_unary(const struct eng_step *step, const struct eng_
 // --- binary on integers -----------------------------------------------------------------------
 
 // a / b and a % b toward zero; by zero gives 0, and so does the one quotient that does not fit.
-static int64_t quotient(bool is_signed, int64_t a, int64_t b)
+static int64_t quotient(bool is_signed, int64_t left, int64_t right)
 {
-    if (b == 0) {
+    if (right == 0) {
         return 0;
     }
     if (!is_signed) {
-        return (int64_t)((uint64_t)a / (uint64_t)b);
+        return (int64_t)((uint64_t)left / (uint64_t)right);
     }
-    return b == -1 ? negated(a) : a / b;
+    return right == -1 ? negated(left) : left / right;
 }
 
-static int64_t remainder_of(bool is_signed, int64_t a, int64_t b)
+static int64_t remainder_of(bool is_signed, int64_t left, int64_t right)
 {
-    if (b == 0 || (is_signed && b == -1)) {
+    if (right == 0 || (is_signed && right == -1)) {
         return 0;
     }
-    return is_signed ? a % b : (int64_t)((uint64_t)a % (uint64_t)b);
+    return is_signed ? left % right : (int64_t)((uint64_t)left % (uint64_t)right);
 }
 
-static int64_t modulo_int(bool is_signed, int64_t a, int64_t b)
+static int64_t modulo_int(bool is_signed, int64_t left, int64_t right)
 {
-    int64_t rest = remainder_of(is_signed, a, b);
-    return is_signed && rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+    int64_t rest = remainder_of(is_signed, left, right);
+    return is_signed && rest != 0 && (rest < 0) != (right < 0) ? rest + right : rest;
 }
 
 static int64_t power(bool is_signed, int64_t base, int64_t exponent)
@@ -113,72 +113,72 @@ static int64_t power(bool is_signed, int64_t base, int64_t exponent)
     return (int64_t)result;
 }
 
-static int64_t shifted(enum eng_binary_fn fn, int64_t a, int64_t b)
+static int64_t shifted(enum eng_binary_fn fn, int64_t left, int64_t right)
 {
-    if (b < 0 || b >= 64) {
+    if (right < 0 || right >= 64) {
         return 0;
     }
-    return (int64_t)(fn == ENG_SHIFT_LEFT ? (uint64_t)a << b : (uint64_t)a >> b);
+    return (int64_t)(fn == ENG_SHIFT_LEFT ? (uint64_t)left << right : (uint64_t)left >> right);
 }
 
-static bool less(bool is_signed, int64_t a, int64_t b)
+static bool less(bool is_signed, int64_t left, int64_t right)
 {
-    return is_signed ? a < b : (uint64_t)a < (uint64_t)b;
+    return is_signed ? left < right : (uint64_t)left < (uint64_t)right;
 }
 
-static int64_t compare_int(enum eng_binary_fn fn, bool is_signed, int64_t a, int64_t b)
+static int64_t compare_int(enum eng_binary_fn fn, bool is_signed, int64_t left, int64_t right)
 {
     switch (fn) {
     case ENG_EQUAL:
-        return a == b;
+        return left == right;
     case ENG_LESS:
-        return less(is_signed, a, b);
+        return less(is_signed, left, right);
     case ENG_LESS_EQUAL:
-        return !less(is_signed, b, a);
+        return !less(is_signed, right, left);
     case ENG_GREATER:
-        return less(is_signed, b, a);
+        return less(is_signed, right, left);
     default:
-        return !less(is_signed, a, b);
+        return !less(is_signed, left, right);
     }
 }
 
-static int64_t binary_int(enum eng_binary_fn fn, bool is_signed, int64_t a, int64_t b)
+static int64_t binary_int(enum eng_binary_fn fn, bool is_signed, int64_t left, int64_t right)
 {
-    uint64_t difference = (uint64_t)a - (uint64_t)b;
+    uint64_t difference = (uint64_t)left - (uint64_t)right;
     switch (fn) {
     case ENG_ADD:
-        return (int64_t)((uint64_t)a + (uint64_t)b);
+        return (int64_t)((uint64_t)left + (uint64_t)right);
     case ENG_SUB:
         return (int64_t)difference;
     case ENG_MUL:
-        return (int64_t)((uint64_t)a * (uint64_t)b);
+        return (int64_t)((uint64_t)left * (uint64_t)right);
     case ENG_DIV:
-        return quotient(is_signed, a, b);
+        return quotient(is_signed, left, right);
     case ENG_POW:
-        return power(is_signed, a, b);
+        return power(is_signed, left, right);
     case ENG_MOD:
-        return modulo_int(is_signed, a, b);
+        return modulo_int(is_signed, left, right);
     case ENG_FMOD:
-        return remainder_of(is_signed, a, b);
+        return remainder_of(is_signed, left, right);
     case ENG_MIN:
-        return less(is_signed, b, a) ? b : a;
+        return less(is_signed, right, left) ? right : left;
     case ENG_MAX:
-        return less(is_signed, a, b) ? b : a;
+        return less(is_signed, left, right) ? right : left;
     case ENG_AND:
-        return a & b;
+        return left & right;
     case ENG_OR:
-        return a | b;
+        return left | right;
     case ENG_XOR:
-        return a ^ b;
+        return left ^ right;
     case ENG_SHIFT_LEFT:
     case ENG_SHIFT_RIGHT:
-        return shifted(fn, a, b);
+        return shifted(fn, left, right);
     case ENG_PRELU:
-        return is_signed && a < 0 ? (int64_t)((uint64_t)a * (uint64_t)b) : a;
+        return is_signed && left < 0 ? (int64_t)((uint64_t)left * (uint64_t)right) : left;
     case ENG_SQUARED_DIFF:
         return (int64_t)(difference * difference);
     default:
-        return compare_int(fn, is_signed, a, b);
+        return compare_int(fn, is_signed, left, right);
     }
 }
 

@@ -8,11 +8,11 @@
 #include "base/check.h"
 
 // Element `i` of the indices, the second input; negative ones are counted from the end.
-static enum base_status index_at(const struct eng_step *step, const struct eng_run *run, int64_t i,
-                                 int64_t size, int64_t *out)
+static enum base_status index_at(const struct eng_step *step, const struct eng_run *run,
+                                 int64_t place, int64_t size, int64_t *out)
 {
-    base_assert(i >= 0 && size >= 0);
-    int64_t index = eng_ref_load_int(eng_ref_in_type(step, 1), eng_ref_in(step, run, 1), i);
+    base_assert(place >= 0 && size >= 0);
+    int64_t index = eng_ref_load_int(eng_ref_in_type(step, 1), eng_ref_in(step, run, 1), place);
     if (index < -size || index >= size) {
         return base_error_set(run->error, BASE_ERR_INVALID, "%s: index %lld is outside -%lld..%lld",
                               eng_atomic_text(step->command->op), (long long)index, (long long)size,

@@ -11,18 +11,18 @@ struct moments {
     double mean, inverse; // 1 / sqrt(variance + epsilon)
 };
 
-static struct moments moments_of(const struct eng_norm *norm, enum eng_dtype dtype, const void *x,
-                                 int64_t first)
+static struct moments moments_of(const struct eng_norm *norm, enum eng_dtype dtype,
+                                 const void *input, int64_t first)
 {
     double sum = 0, squares = 0;
     struct moments m = {0, 0};
     base_assert(first >= 0 && norm->n >= 0);
     for (int64_t i = 0; i < norm->n && !norm->rms; i++) {
-        sum += eng_ref_load(dtype, x, first + i);
+        sum += eng_ref_load(dtype, input, first + i);
     }
     m.mean = norm->n > 0 ? sum / (double)norm->n : 0;
     for (int64_t i = 0; i < norm->n; i++) {
-        double d = eng_ref_load(dtype, x, first + i) - m.mean;
+        double d = eng_ref_load(dtype, input, first + i) - m.mean;
         squares += d * d;
     }
     m.inverse = 1 / sqrt(squares / (double)norm->n + (double)norm->epsilon);

@@ -38,7 +38,7 @@ static int64_t draw(struct base_prng *prng, enum eng_dtype dtype, const void *lo
 }
 
 static double element(const struct eng_step *step, const struct eng_run *run,
-                      struct base_prng *prng, int64_t i)
+                      struct base_prng *prng, int64_t index)
 {
     const struct eng_random *random = &step->command->u.random;
     double low = (double)random->low, high = (double)random->high;
@@ -49,10 +49,10 @@ static double element(const struct eng_step *step, const struct eng_run *run,
         return low + high * normal(prng);
     case ENG_RANDOM_BERNOULLI:
         return base_prng_unit(prng) <
-               eng_ref_load(eng_ref_in_type(step, 0), eng_ref_in(step, run, 0), i);
+               eng_ref_load(eng_ref_in_type(step, 0), eng_ref_in(step, run, 0), index);
     default:
         return (double)draw(prng, eng_ref_in_type(step, 0), eng_ref_in(step, run, 0),
-                            i / random->samples * random->classes, random->classes);
+                            index / random->samples * random->classes, random->classes);
     }
 }
 

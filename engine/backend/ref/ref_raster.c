@@ -16,10 +16,10 @@ struct walk {
 };
 
 // Positive sizes only. Calls move or add for each innermost row.
-static void walk_rows(const struct walk *w,
-                      void (*row)(const struct walk *w, int64_t to, int64_t from, int64_t count))
+static void walk_rows(const struct walk *walk,
+                      void (*row)(const struct walk *walk, int64_t to, int64_t from, int64_t count))
 {
-    const struct eng_region *r = w->region;
+    const struct eng_region *r = walk->region;
     int64_t index[ENG_REGION_RANK_MAX] = {0}, to = r->dst_offset, from = r->src_offset, rows = 1;
     uint32_t outer = r->rank > 0 ? r->rank - 1 : 0;
     base_assert(r->rank <= ENG_REGION_RANK_MAX);
@@ -27,7 +27,7 @@ static void walk_rows(const struct walk *w,
         rows *= r->size[d];
     }
     for (int64_t i = 0; i < rows; i++) {
-        row(w, to, from, r->rank > 0 ? r->size[outer] : 1);
+        row(walk, to, from, r->rank > 0 ? r->size[outer] : 1);
         for (uint32_t d = outer; d-- > 0;) {
             to += r->dst_stride[d];
             from += r->src_stride[d];

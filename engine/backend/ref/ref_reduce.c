@@ -15,9 +15,9 @@ struct lane {
     int64_t first, stride, count;
 };
 
-static double at(const struct lane *lane, int64_t i)
+static double at(const struct lane *lane, int64_t index)
 {
-    return eng_ref_load(lane->dtype, lane->data, lane->first + i * lane->stride);
+    return eng_ref_load(lane->dtype, lane->data, lane->first + index * lane->stride);
 }
 
 static double extreme(const struct lane *lane, enum eng_binary_fn fn)
@@ -170,7 +170,7 @@ static enum base_status run_reduce(const struct eng_step *step, const struct eng
 
 // --- cumulative sums --------------------------------------------------------------------------
 
-static void cumsum_lane(const struct eng_cumsum *cumsum, const struct lane *lane, void *y)
+static void cumsum_lane(const struct eng_cumsum *cumsum, const struct lane *lane, void *output)
 {
     double sum = 0;
     uint64_t whole = 0;
@@ -181,10 +181,10 @@ static void cumsum_lane(const struct eng_cumsum *cumsum, const struct lane *lane
         uint64_t whole_before = whole;
         if (is_float) {
             sum += eng_ref_load(lane->dtype, lane->data, place);
-            eng_ref_store(lane->dtype, y, place, cumsum->exclusive ? before : sum);
+            eng_ref_store(lane->dtype, output, place, cumsum->exclusive ? before : sum);
         } else {
             whole += (uint64_t)eng_ref_load_int(lane->dtype, lane->data, place);
-            eng_ref_store_int(lane->dtype, y, place,
+            eng_ref_store_int(lane->dtype, output, place,
                               (int64_t)(cumsum->exclusive ? whole_before : whole));
         }
     }

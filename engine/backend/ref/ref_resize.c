@@ -17,24 +17,24 @@ struct axis {
     double *weights; // scratch for those of one place, of a wide axis
 };
 
-static struct axis axis_of(const struct eng_resize *resize, uint32_t d, int64_t in, int64_t out)
+static struct axis axis_of(const struct eng_resize *resize, uint32_t dim, int64_t in, int64_t out)
 {
-    base_assert(d < ENG_RANK_MAX && in > 0 && out >= 0);
+    base_assert(dim < ENG_RANK_MAX && in > 0 && out >= 0);
     struct axis a = {.resize = resize,
                      .in = in,
                      .out = out,
-                     .roi_begin = (double)resize->roi_begin[d],
-                     .roi_end = (double)resize->roi_end[d]};
+                     .roi_begin = (double)resize->roi_begin[dim],
+                     .roi_end = (double)resize->roi_end[dim]};
     // A scale that came from sizes is taken at full precision.
-    double exact = (double)a.out / (double)a.in, scale = (double)resize->scale[d];
+    double exact = (double)a.out / (double)a.in, scale = (double)resize->scale[dim];
     a.scale = scale <= 0 || fabs(scale - exact) < 1e-6 * exact ? exact : scale;
     a.resized = a.scale * (double)a.in;
     return a;
 }
 
-static double source_of(const struct axis *axis, int64_t i)
+static double source_of(const struct axis *axis, int64_t index)
 {
-    double x = (double)i, last = (double)axis->in - 1;
+    double x = (double)index, last = (double)axis->in - 1;
     switch (axis->resize->coord) {
     case ENG_COORD_ALIGN_CORNERS:
         return axis->resized == 1 ? 0 : x * last / (axis->resized - 1);
@@ -56,35 +56,39 @@ static double source_of(const struct axis *axis, int64_t i)
     }
 }
 
-static double nearest(enum eng_resize_round round, double x)
+static double nearest(enum eng_resize_round round, double value)
 {
     switch (round) {
     case ENG_ROUND_PREFER_CEIL:
-        return floor(x + 0.5);
+        return floor(value + 0.5);
     case ENG_ROUND_FLOOR:
-        return floor(x);
+        return floor(value);
     case ENG_ROUND_CEIL:
-        return ceil(x);
+        return ceil(value);
     default:
-        return ceil(x - 0.5);
+        return ceil(value - 0.5);
     }
 }
 
-// Weight of an element at distance d >= 0.
-static double cubic(double d, double a)
+// Weight of an element at distance distance >= 0.
+static double cubic(double distance, double coefficient)
 {
-    if (d <= 1) {
-        return ((a + 2) * d - (a + 3)) * d * d + 1;
+    if (distance <= 1) {
+        return ((coefficient + 2) * distance - (coefficient + 3)) * distance * distance + 1;
     }
-    return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
+    return distance < 2
+               ? ((coefficient * distance - 5 * coefficient) * distance + 8 * coefficient) *
+                         distance -
+                     4 * coefficient
+               : 0;
 }
 
-static struct eng_resize_taps taps_of(const struct axis *axis, int64_t i)
+static struct eng_resize_taps taps_of(const struct axis *axis, int64_t index)
 {
     const struct eng_resize *r = axis->resize;
     struct eng_resize_taps t = {0};
-    base_assert(axis->in > 0 && i >= 0 && i < axis->out);
-    double x = source_of(axis, i), last = (double)axis->in - 1, first = floor(x), sum = 0;
+    base_assert(axis->in > 0 && index >= 0 && index < axis->out);
+    double x = source_of(axis, index), last = (double)axis->in - 1, first = floor(x), sum = 0;
     t.is_outside = r->coord == ENG_COORD_TF_CROP && !(x >= 0 && x <= last);
     if (r->fn == ENG_RESIZE_NEAREST) {
         t.count = 1;
@@ -137,12 +141,13 @@ static bool is_wide(const struct axis *axis)
 
 // Weights of the elements from *out_first on, *out_count of them, for a place of the result. They
 // add up to 1. Places outside count for the edges, or not at all.
-static void wide_weights(const struct axis *axis, int64_t i, int64_t *out_first, int64_t *out_count)
+static void wide_weights(const struct axis *axis, int64_t index, int64_t *out_first,
+                         int64_t *out_count)
 {
     double *weights = axis->weights;
     base_assert(weights != NULL && axis->scale > 0 && axis->scale < 1);
     const struct eng_resize *r = axis->resize;
-    double reach = (r->fn == ENG_RESIZE_LINEAR ? 1 : 2) / axis->scale, x = source_of(axis, i),
+    double reach = (r->fn == ENG_RESIZE_LINEAR ? 1 : 2) / axis->scale, x = source_of(axis, index),
            sum = 0;
     double begin = floor(x - reach) + 1, end = ceil(x + reach);
     int64_t first = eng_ref_clamp(eng_ref_to_i64(begin), 0, axis->in - 1);

@@ -14,9 +14,9 @@ struct column {
 };
 
 // Whether element a comes before element b; NaN is larger than any number.
-static bool is_before(const struct column *column, int64_t a, int64_t b)
+static bool is_before(const struct column *column, int64_t left, int64_t right)
 {
-    int64_t at = column->first + a * column->stride, bt = column->first + b * column->stride;
+    int64_t at = column->first + left * column->stride, bt = column->first + right * column->stride;
     if (eng_ref_is(column->dtype, ENG_REF_FLOATS)) {
         double x = eng_ref_load(column->dtype, column->data, at),
                y = eng_ref_load(column->dtype, column->data, bt);
@@ -33,20 +33,20 @@ static bool is_before(const struct column *column, int64_t a, int64_t b)
     return column->largest ? x > y : x < y;
 }
 
-// Whether element k takes the place of the best so far. The first NaN is the extreme on either
+// Whether element rank takes the place of the best so far. The first NaN is the extreme on either
 // side, as it is for REDUCE (with `last` the last one).
-static bool is_better(const struct column *column, bool last, int64_t k, int64_t best)
+static bool is_better(const struct column *column, bool last, int64_t rank, int64_t best)
 {
     if (eng_ref_is(column->dtype, ENG_REF_FLOATS)) {
         bool is_nan =
-            isnan(eng_ref_load(column->dtype, column->data, column->first + k * column->stride));
+            isnan(eng_ref_load(column->dtype, column->data, column->first + rank * column->stride));
         bool was_nan =
             isnan(eng_ref_load(column->dtype, column->data, column->first + best * column->stride));
         if (is_nan || was_nan) {
             return is_nan && (last || !was_nan);
         }
     }
-    return last ? !is_before(column, best, k) : is_before(column, k, best);
+    return last ? !is_before(column, best, rank) : is_before(column, rank, best);
 }
 
 static enum base_status run_arg_reduce(const struct eng_step *step, const struct eng_run *run)
@@ -89,18 +89,18 @@ static void merge(const struct column *column, const int64_t *from, int64_t *to,
     }
 }
 
-// Sorts 0..n-1 by the column; `order` and `spare` hold n each. Returns the one with the result.
-static const int64_t *sort_column(const struct column *column, int64_t n, int64_t *order,
+// Sorts 0..n-1 by the column; `order` and `spare` hold count each. Returns the one with the result.
+static const int64_t *sort_column(const struct column *column, int64_t count, int64_t *order,
                                   int64_t *spare)
 {
-    base_assert(n == 0 || order != spare);
-    for (int64_t i = 0; i < n; i++) {
+    base_assert(count == 0 || order != spare);
+    for (int64_t i = 0; i < count; i++) {
         order[i] = i;
     }
-    for (int64_t width = 1; width < n; width *= 2) {
-        for (int64_t begin = 0; begin < n; begin += 2 * width) {
-            struct runs runs = {begin, eng_ref_clamp(begin + width, 0, n),
-                                eng_ref_clamp(begin + 2 * width, 0, n)};
+    for (int64_t width = 1; width < count; width *= 2) {
+        for (int64_t begin = 0; begin < count; begin += 2 * width) {
+            struct runs runs = {begin, eng_ref_clamp(begin + width, 0, count),
+                                eng_ref_clamp(begin + 2 * width, 0, count)};
             merge(column, order, spare, &runs);
         }
         int64_t *swapped = order;

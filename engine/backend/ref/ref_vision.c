@@ -12,9 +12,9 @@ struct image {
     int64_t first, height, width; // first: of one channel
 };
 
-static double pixel(const struct image *image, int64_t y, int64_t x)
+static double pixel(const struct image *image, int64_t row, int64_t column)
 {
-    return eng_ref_load(image->dtype, image->data, image->first + y * image->width + x);
+    return eng_ref_load(image->dtype, image->data, image->first + row * image->width + column);
 }
 
 // --- grid sampling ----------------------------------------------------------------------------
@@ -23,42 +23,43 @@ enum { SAMPLE_BILINEAR, SAMPLE_NEAREST, SAMPLE_BICUBIC };
 enum { PADDING_ZEROS, PADDING_BORDER, PADDING_REFLECTION };
 
 // Folds x back into [low, high].
-static double reflect(double x, double low, double high)
+static double reflect(double value, double low, double high)
 {
     double span = high - low;
-    if (span <= 0 || !isfinite(x)) {
+    if (span <= 0 || !isfinite(value)) {
         return low;
     }
-    double distance = fabs(x - low), rest = fmod(distance, span);
+    double distance = fabs(value - low), rest = fmod(distance, span);
     bool is_odd = fmod(floor(distance / span), 2) != 0;
     return is_odd ? high - rest : low + rest;
 }
 
 // Where position x of a row of `size` elements is read after padding.
-static double padded(const struct eng_grid_sample *grid, double x, int64_t size)
+static double padded(const struct eng_grid_sample *grid, double value, int64_t size)
 {
     double last = (double)size - 1;
     if (grid->padding == PADDING_ZEROS) {
-        return x;
+        return value;
     }
     if (grid->padding == PADDING_REFLECTION) {
-        x = grid->align_corners ? reflect(x, 0, last) : reflect(x, -0.5, last + 0.5);
+        value = grid->align_corners ? reflect(value, 0, last) : reflect(value, -0.5, last + 0.5);
     }
-    return x > 0 ? (x < last ? x : last) : 0; // NaN: 0
+    return value > 0 ? (value < last ? value : last) : 0; // NaN: 0
 }
 
 // A whole position; 0 outside.
-static double at_whole(const struct image *image, double y, double x)
+static double at_whole(const struct image *image, double row, double column)
 {
-    if (!(y >= 0 && x >= 0 && y < (double)image->height && x < (double)image->width)) {
+    if (!(row >= 0 && column >= 0 && row < (double)image->height &&
+          column < (double)image->width)) {
         return 0;
     }
-    return pixel(image, (int64_t)y, (int64_t)x);
+    return pixel(image, (int64_t)row, (int64_t)column);
 }
 
-static double bilinear(const struct image *image, double y, double x)
+static double bilinear(const struct image *image, double row, double column)
 {
-    double top = floor(y), left = floor(x), dy = y - top, dx = x - left;
+    double top = floor(row), left = floor(column), dy = row - top, dx = column - left;
     return (1 - dy) *
                ((1 - dx) * at_whole(image, top, left) + dx * at_whole(image, top, left + 1)) +
            dy * ((1 - dx) * at_whole(image, top + 1, left) +
@@ -75,15 +76,15 @@ static double cubic(double distance)
     return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
 }
 
-static double bicubic(const struct eng_grid_sample *grid, const struct image *image, double y,
-                      double x)
+static double bicubic(const struct eng_grid_sample *grid, const struct image *image, double row,
+                      double column)
 {
-    double sum = 0, top = floor(y) - 1, left = floor(x) - 1;
+    double sum = 0, top = floor(row) - 1, left = floor(column) - 1;
     for (int i = 0; i < 4; i++) {
         for (int j = 0; j < 4; j++) {
             double py = padded(grid, top + i, image->height);
             double px = padded(grid, left + j, image->width);
-            sum += cubic(y - top - i) * cubic(x - left - j) *
+            sum += cubic(row - top - i) * cubic(column - left - j) *
                    at_whole(image, nearbyint(py), nearbyint(px));
         }
     }
@@ -91,29 +92,30 @@ static double bicubic(const struct eng_grid_sample *grid, const struct image *im
 }
 
 // Where coordinate x in -1..1 lies in a row of `size` elements.
-static double place_of(const struct eng_grid_sample *grid, double x, int64_t size)
+static double place_of(const struct eng_grid_sample *grid, double value, int64_t size)
 {
     double n = (double)size;
-    return grid->align_corners ? (x + 1) / 2 * (n - 1) : ((x + 1) * n - 1) / 2;
+    return grid->align_corners ? (value + 1) / 2 * (n - 1) : ((value + 1) * n - 1) / 2;
 }
 
 // At padded positions of one image.
-static double in_plane(const struct eng_grid_sample *grid, const struct image *image, double y,
-                       double x)
+static double in_plane(const struct eng_grid_sample *grid, const struct image *image, double row,
+                       double column)
 {
-    return grid->mode == SAMPLE_NEAREST ? at_whole(image, nearbyint(y), nearbyint(x))
-                                        : bilinear(image, y, x);
+    return grid->mode == SAMPLE_NEAREST ? at_whole(image, nearbyint(row), nearbyint(column))
+                                        : bilinear(image, row, column);
 }
 
-static double sample(const struct eng_grid_sample *grid, const struct image *image, double y,
-                     double x)
+static double sample(const struct eng_grid_sample *grid, const struct image *image, double row,
+                     double column)
 {
-    y = place_of(grid, y, image->height);
-    x = place_of(grid, x, image->width);
+    row = place_of(grid, row, image->height);
+    column = place_of(grid, column, image->width);
     if (grid->mode == SAMPLE_BICUBIC) {
-        return bicubic(grid, image, y, x);
+        return bicubic(grid, image, row, column);
     }
-    return in_plane(grid, image, padded(grid, y, image->height), padded(grid, x, image->width));
+    return in_plane(grid, image, padded(grid, row, image->height),
+                    padded(grid, column, image->width));
 }
 
 // A volume is `depth` images that follow each other; `at` is x, y, z.
@@ -214,19 +216,19 @@ static struct roi roi_of(const struct eng_roi_align *align, enum eng_dtype dtype
 }
 
 // One sample; *out_most is the largest of its four weighted neighbours.
-static double align_sample(const struct image *image, double y, double x, double *out_most)
+static double align_sample(const struct image *image, double row, double column, double *out_most)
 {
     double h = (double)image->height, w = (double)image->width;
     *out_most = 0;
-    if (!(y >= -1 && y <= h && x >= -1 && x <= w)) {
+    if (!(row >= -1 && row <= h && column >= -1 && column <= w)) {
         return 0;
     }
-    y = y > 0 ? (y < h - 1 ? y : h - 1) : 0;
-    x = x > 0 ? (x < w - 1 ? x : w - 1) : 0;
-    int64_t top = (int64_t)y, left = (int64_t)x;
+    row = row > 0 ? (row < h - 1 ? row : h - 1) : 0;
+    column = column > 0 ? (column < w - 1 ? column : w - 1) : 0;
+    int64_t top = (int64_t)row, left = (int64_t)column;
     int64_t bottom = top + 1 < image->height ? top + 1 : top;
     int64_t right = left + 1 < image->width ? left + 1 : left;
-    double dy = y - (double)top, dx = x - (double)left;
+    double dy = row - (double)top, dx = column - (double)left;
     double parts[4] = {
         (1 - dy) * (1 - dx) * pixel(image, top, left), (1 - dy) * dx * pixel(image, top, right),
         dy * (1 - dx) * pixel(image, bottom, left), dy * dx * pixel(image, bottom, right)};
@@ -308,12 +310,13 @@ struct bins {
     int64_t count, limit;
 };
 
-static void bin_range(const struct bins *bins, int64_t i, int64_t *out_from, int64_t *out_to)
+static void bin_range(const struct bins *bins, int64_t index, int64_t *out_from, int64_t *out_to)
 {
-    base_assert(i >= 0 && i < bins->count);
+    base_assert(index >= 0 && index < bins->count);
     double width = bins->size / (double)bins->count, begin = bins->begin;
-    *out_from = eng_ref_clamp(eng_ref_to_i64(floor((double)i * width) + begin), 0, bins->limit);
-    *out_to = eng_ref_clamp(eng_ref_to_i64(ceil((double)(i + 1) * width) + begin), 0, bins->limit);
+    *out_from = eng_ref_clamp(eng_ref_to_i64(floor((double)index * width) + begin), 0, bins->limit);
+    *out_to =
+        eng_ref_clamp(eng_ref_to_i64(ceil((double)(index + 1) * width) + begin), 0, bins->limit);
 }
 
 // box: top-left and bottom-right corner, whole pixels, both inside.

@@ -224,16 +224,16 @@ static bool open_page(struct walk *walk, uint64_t number, bool leaf, struct fram
 
 // ---- Keys and values
 
-static int compare(const struct walk *walk, struct base_span a, struct base_span b)
+static int compare(const struct walk *walk, struct base_span left, struct base_span right)
 {
     if (walk->tree->kind == TREE_FREE) {
-        uint64_t x = u64(a.data);
-        uint64_t y = u64(b.data);
+        uint64_t x = u64(left.data);
+        uint64_t y = u64(right.data);
         return x < y ? -1 : x > y;
     }
-    size_t common = a.size < b.size ? a.size : b.size;
-    int order = memcmp(a.data, b.data, common);
-    return order != 0 ? order : (a.size > b.size) - (a.size < b.size);
+    size_t common = left.size < right.size ? left.size : right.size;
+    int order = memcmp(left.data, right.data, common);
+    return order != 0 ? order : (left.size > right.size) - (left.size < right.size);
 }
 
 static bool key_fits(const struct walk *walk, struct base_span key)

@@ -5,9 +5,9 @@
 // bounded whatever is asked.
 #include "base/text/likeness.h"
 
-static uint32_t least(uint32_t a, uint32_t b)
+static uint32_t least(uint32_t left, uint32_t right)
 {
-    return a < b ? a : b;
+    return left < right ? left : right;
 }
 
 static uint32_t letters(struct base_str word)
@@ -15,11 +15,11 @@ static uint32_t letters(struct base_str word)
     return word.size < BASE_LIKENESS_LETTERS ? (uint32_t)word.size : BASE_LIKENESS_LETTERS;
 }
 
-uint32_t base_likeness(struct base_str a, struct base_str b)
+uint32_t base_likeness(struct base_str left, struct base_str right)
 {
     uint32_t rows[3][BASE_LIKENESS_LETTERS + 1];
-    uint32_t a_size = letters(a);
-    uint32_t b_size = letters(b);
+    uint32_t a_size = letters(left);
+    uint32_t b_size = letters(right);
     for (uint32_t j = 0; j <= b_size; j++) {
         rows[0][j] = j;
     }
@@ -29,10 +29,10 @@ uint32_t base_likeness(struct base_str a, struct base_str b)
         const uint32_t *higher = rows[(i + 1) % 3];
         row[0] = i;
         for (uint32_t j = 1; j <= b_size; j++) {
-            uint32_t cost = a.data[i - 1] != b.data[j - 1];
+            uint32_t cost = left.data[i - 1] != right.data[j - 1];
             row[j] = least(least(above[j] + 1, row[j - 1] + 1), above[j - 1] + cost);
-            if (i > 1 && j > 1 && a.data[i - 1] == b.data[j - 2] &&
-                a.data[i - 2] == b.data[j - 1]) {
+            if (i > 1 && j > 1 && left.data[i - 1] == right.data[j - 2] &&
+                left.data[i - 2] == right.data[j - 1]) {
                 row[j] = least(row[j], higher[j - 2] + 1);
             }
         }

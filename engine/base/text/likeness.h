@@ -9,7 +9,7 @@
 #define BASE_LIKENESS_LETTERS 32u // of a word that are looked at
 
 // Insertions, deletions, replacements and swaps of neighbours that lead from one word to the other.
-uint32_t base_likeness(struct base_str a, struct base_str b);
+uint32_t base_likeness(struct base_str left, struct base_str right);
 
 // Looks for the one word, of those that are offered to it, that was probably meant.
 struct base_nearest {

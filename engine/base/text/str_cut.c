@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-static bool is_blank(char c)
+static bool is_blank(char letter)
 {
-    return c == ' ' || c == '\t' || c == '\r';
+    return letter == ' ' || letter == '\t' || letter == '\r';
 }
 
 struct base_str base_str_trim(struct base_str text)

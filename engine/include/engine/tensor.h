@@ -66,7 +66,7 @@ BASE_NODISCARD enum base_status eng_desc_check(const struct eng_desc *desc, int6
 // The same for a description known to be good (checked before); asserts it in debug builds.
 int64_t eng_desc_count(const struct eng_desc *desc);
 size_t eng_desc_bytes(const struct eng_desc *desc);
-bool eng_desc_equal(const struct eng_desc *a, const struct eng_desc *b);
+bool eng_desc_equal(const struct eng_desc *left, const struct eng_desc *right);
 // Writes "float[1,3,224,224]" cut at `size`, always NUL-terminated; returns `text`.
 const char *eng_desc_text(const struct eng_desc *desc, char *text, size_t size);
 

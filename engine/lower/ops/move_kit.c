@@ -292,15 +292,16 @@ enum base_status eng_const_steps(struct eng_lower *lower, uint32_t rank, uint32_
     return eng_lower_const(lower, &desc, values, out);
 }
 
-enum base_status eng_index_wrap(struct eng_lower *lower, uint32_t x, uint32_t n, uint32_t *out)
+enum base_status eng_index_wrap(struct eng_lower *lower, uint32_t input, uint32_t count,
+                                uint32_t *out)
 {
     uint32_t zero = ENG_NONE;
     uint32_t negative = ENG_NONE;
     uint32_t shift = ENG_NONE;
     BASE_TRY(eng_const_int(lower, 0, &zero));
-    BASE_TRY(eng_emit_binary(lower, ENG_LESS, x, zero, &negative));
-    BASE_TRY(eng_emit_select(lower, negative, n, zero, &shift));
-    return eng_emit_binary(lower, ENG_ADD, x, shift, out);
+    BASE_TRY(eng_emit_binary(lower, ENG_LESS, input, zero, &negative));
+    BASE_TRY(eng_emit_select(lower, negative, count, zero, &shift));
+    return eng_emit_binary(lower, ENG_ADD, input, shift, out);
 }
 
 double eng_content_real(const struct eng_array *array, int64_t index)

@@ -80,9 +80,10 @@ BASE_NODISCARD enum base_status eng_const_int(struct eng_lower *lower, int64_t v
 BASE_NODISCARD enum base_status eng_const_steps(struct eng_lower *lower, uint32_t rank,
                                                 uint32_t axis, struct eng_steps steps,
                                                 uint32_t *out);
-// Index tensor with negative numbers counted from the end: x < 0 ? x + n : x. `n` broadcasts.
-BASE_NODISCARD enum base_status eng_index_wrap(struct eng_lower *lower, uint32_t x, uint32_t n,
-                                               uint32_t *out);
+// Index tensor with negative numbers counted from the end: input < 0 ? input + count : input.
+// `count` broadcasts.
+BASE_NODISCARD enum base_status eng_index_wrap(struct eng_lower *lower, uint32_t input,
+                                               uint32_t count, uint32_t *out);
 
 // Element `index` of known numeric contents as double; 0 for strings and complex numbers.
 double eng_content_real(const struct eng_array *array, int64_t index);

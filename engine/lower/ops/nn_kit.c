@@ -108,13 +108,13 @@ struct eng_desc eng_nn_desc3(enum eng_dtype dtype, int64_t d0, int64_t d1, int64
     return (struct eng_desc){.dtype = dtype, .rank = 3, .dims = {d0, d1, d2}};
 }
 
-struct eng_desc eng_nn_desc_axis(enum eng_dtype dtype, uint32_t rank, uint32_t axis, int64_t n)
+struct eng_desc eng_nn_desc_axis(enum eng_dtype dtype, uint32_t rank, uint32_t axis, int64_t count)
 {
     base_assert(rank <= ENG_RANK_MAX);
     base_assert(axis < rank);
     struct eng_desc desc = {.dtype = dtype, .rank = rank};
     for (uint32_t i = 0; i < rank; i++) {
-        desc.dims[i] = i == axis ? n : 1;
+        desc.dims[i] = i == axis ? count : 1;
     }
     return desc;
 }
@@ -134,43 +134,43 @@ enum base_status eng_nn_reshape(struct eng_lower *lower, uint32_t tensor,
     return eng_lower_reshape(lower, tensor, desc, out);
 }
 
-enum base_status eng_nn_with(struct eng_lower *lower, enum eng_binary_fn fn, uint32_t x,
+enum base_status eng_nn_with(struct eng_lower *lower, enum eng_binary_fn fn, uint32_t input,
                              double value, uint32_t *out)
 {
     uint32_t constant;
-    BASE_TRY(eng_lower_const_f32(lower, eng_lower_desc(lower, x)->dtype, value, &constant));
-    return eng_emit_binary(lower, fn, x, constant, out);
+    BASE_TRY(eng_lower_const_f32(lower, eng_lower_desc(lower, input)->dtype, value, &constant));
+    return eng_emit_binary(lower, fn, input, constant, out);
 }
 
 enum base_status eng_nn_from(struct eng_lower *lower, enum eng_binary_fn fn, double value,
-                             uint32_t x, uint32_t *out)
+                             uint32_t input, uint32_t *out)
 {
     uint32_t constant;
-    BASE_TRY(eng_lower_const_f32(lower, eng_lower_desc(lower, x)->dtype, value, &constant));
-    return eng_emit_binary(lower, fn, constant, x, out);
+    BASE_TRY(eng_lower_const_f32(lower, eng_lower_desc(lower, input)->dtype, value, &constant));
+    return eng_emit_binary(lower, fn, constant, input, out);
 }
 
-enum base_status eng_nn_unary(struct eng_lower *lower, enum eng_unary_fn fn, uint32_t x,
+enum base_status eng_nn_unary(struct eng_lower *lower, enum eng_unary_fn fn, uint32_t input,
                               uint32_t *out)
 {
-    return eng_emit_unary(lower, &(struct eng_unary){.fn = fn}, x, out);
+    return eng_emit_unary(lower, &(struct eng_unary){.fn = fn}, input, out);
 }
 
-enum base_status eng_nn_part(struct eng_lower *lower, uint32_t x, struct eng_part part,
+enum base_status eng_nn_part(struct eng_lower *lower, uint32_t input, struct eng_part part,
                              uint32_t *out)
 {
-    const struct eng_desc *desc = eng_lower_desc(lower, x);
+    const struct eng_desc *desc = eng_lower_desc(lower, input);
     base_assert(part.axis < desc->rank);
     base_assert(part.begin >= 0 && part.size >= 0);
     base_assert(part.begin + part.size <= desc->dims[part.axis]);
     if (part.begin == 0 && part.size == desc->dims[part.axis]) {
-        *out = x;
+        *out = input;
         return BASE_OK;
     }
     struct eng_slice slice = eng_slice_whole(desc);
     slice.start[part.axis] = part.begin;
     slice.size[part.axis] = part.size;
-    return eng_lower_slice(lower, x, &slice, out);
+    return eng_lower_slice(lower, input, &slice, out);
 }
 
 enum base_status eng_nn_fold(struct eng_lower *lower, uint32_t tensor, uint32_t *out)
@@ -184,14 +184,14 @@ enum base_status eng_nn_fold(struct eng_lower *lower, uint32_t tensor, uint32_t 
     return eng_lower_const(lower, &array.desc, array.data, out);
 }
 
-enum base_status eng_nn_reduce_all(struct eng_lower *lower, enum eng_reduce_fn fn, uint32_t x,
+enum base_status eng_nn_reduce_all(struct eng_lower *lower, enum eng_reduce_fn fn, uint32_t input,
                                    uint32_t *out)
 {
-    uint32_t rank = eng_lower_desc(lower, x)->rank;
+    uint32_t rank = eng_lower_desc(lower, input)->rank;
     uint32_t axes[ENG_RANK_MAX];
     for (uint32_t i = 0; i < rank; i++) {
         axes[i] = i;
     }
     const struct eng_reduction all = {.fn = fn, .axes = axes, .axis_count = rank};
-    return eng_emit_reduce(lower, &all, x, out);
+    return eng_emit_reduce(lower, &all, input, out);
 }

@@ -48,25 +48,25 @@ int64_t eng_nn_product(const struct eng_desc *desc, uint32_t begin, uint32_t end
 struct eng_desc eng_nn_desc1(enum eng_dtype dtype, int64_t d0);
 struct eng_desc eng_nn_desc2(enum eng_dtype dtype, int64_t d0, int64_t d1);
 struct eng_desc eng_nn_desc3(enum eng_dtype dtype, int64_t d0, int64_t d1, int64_t d2);
-struct eng_desc eng_nn_desc_axis(enum eng_dtype dtype, uint32_t rank, uint32_t axis, int64_t n);
+struct eng_desc eng_nn_desc_axis(enum eng_dtype dtype, uint32_t rank, uint32_t axis, int64_t count);
 // Reshapes to one of those; the counts must agree.
 BASE_NODISCARD enum base_status eng_nn_reshape(struct eng_lower *lower, uint32_t tensor,
                                                const struct eng_desc *desc, uint32_t *out);
 
-// x fn value and value fn x, the constant having x's type.
+// x fn value and value fn input, the constant having input's type.
 BASE_NODISCARD enum base_status eng_nn_with(struct eng_lower *lower, enum eng_binary_fn fn,
-                                            uint32_t x, double value, uint32_t *out);
+                                            uint32_t input, double value, uint32_t *out);
 BASE_NODISCARD enum base_status eng_nn_from(struct eng_lower *lower, enum eng_binary_fn fn,
-                                            double value, uint32_t x, uint32_t *out);
+                                            double value, uint32_t input, uint32_t *out);
 // A unary command without parameters.
 BASE_NODISCARD enum base_status eng_nn_unary(struct eng_lower *lower, enum eng_unary_fn fn,
-                                             uint32_t x, uint32_t *out);
+                                             uint32_t input, uint32_t *out);
 // The elements [begin, begin + size) along `axis`.
 struct eng_part {
     uint32_t axis;
     int64_t begin, size;
 };
-BASE_NODISCARD enum base_status eng_nn_part(struct eng_lower *lower, uint32_t x,
+BASE_NODISCARD enum base_status eng_nn_part(struct eng_lower *lower, uint32_t input,
                                             struct eng_part part, uint32_t *out);
 // What a handler computed from constants alone as a constant, so that no run computes it again; the
 // tensor itself when its contents are not known now.
@@ -74,7 +74,7 @@ BASE_NODISCARD enum base_status eng_nn_fold(struct eng_lower *lower, uint32_t te
                                             uint32_t *out);
 // Reduces over all axes, to a scalar.
 BASE_NODISCARD enum base_status eng_nn_reduce_all(struct eng_lower *lower, enum eng_reduce_fn fn,
-                                                  uint32_t x, uint32_t *out);
+                                                  uint32_t input, uint32_t *out);
 
 // The sliding window of a convolution or pool, from the attributes kernel_shape, strides, pads,
 // dilations and auto_pad, with the output's spatial dims. `in` are the spatial dims of the input;
@@ -99,7 +99,7 @@ struct eng_conv eng_conv_of(const struct eng_window *window, int64_t groups);
 
 // numpy.matmul, vectors included.
 BASE_NODISCARD enum base_status eng_nn_matmul(struct eng_lower *lower, const struct eng_node *node,
-                                              uint32_t a, uint32_t b, uint32_t *out);
+                                              uint32_t left, uint32_t right, uint32_t *out);
 // An input of 8-bit integers and the one with its zero point, which may be left out.
 struct eng_nn_bytes {
     uint32_t input, zero; // numbers of inputs

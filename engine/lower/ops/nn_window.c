@@ -103,27 +103,27 @@ enum base_status eng_window_read(struct eng_lower *lower, const struct eng_node 
 }
 
 // Places along one dimension. A ceil-mode window must begin inside the input or its front pad.
-static int64_t place(struct eng_window *window, uint32_t i, int64_t in, bool ceil_mode)
+static int64_t place(struct eng_window *window, uint32_t index, int64_t in, bool ceil_mode)
 {
-    base_assert(i < window->spatial);
-    base_assert(window->stride[i] >= 1 && window->kernel[i] >= 1);
-    int64_t reach = (window->kernel[i] - 1) * window->dilation[i] + 1;
+    base_assert(index < window->spatial);
+    base_assert(window->stride[index] >= 1 && window->kernel[index] >= 1);
+    int64_t reach = (window->kernel[index] - 1) * window->dilation[index] + 1;
     bool upper = eng_string_is(window->auto_pad, "SAME_UPPER");
     if (upper || eng_string_is(window->auto_pad, "SAME_LOWER")) {
-        int64_t out = (in + window->stride[i] - 1) / window->stride[i];
-        int64_t total = (out - 1) * window->stride[i] + reach - in;
+        int64_t out = (in + window->stride[index] - 1) / window->stride[index];
+        int64_t total = (out - 1) * window->stride[index] + reach - in;
         total = total < 0 ? 0 : total;
-        window->pad_begin[i] = upper ? total / 2 : total - total / 2;
-        window->pad_end[i] = total - window->pad_begin[i];
+        window->pad_begin[index] = upper ? total / 2 : total - total / 2;
+        window->pad_end[index] = total - window->pad_begin[index];
         return out;
     }
-    int64_t room = in + window->pad_begin[i] + window->pad_end[i] - reach;
+    int64_t room = in + window->pad_begin[index] + window->pad_end[index] - reach;
     if (room < 0) {
         return -1;
     }
-    int64_t out = room / window->stride[i] + 1;
-    if (ceil_mode && room % window->stride[i] != 0 &&
-        out * window->stride[i] < in + window->pad_begin[i]) {
+    int64_t out = room / window->stride[index] + 1;
+    if (ceil_mode && room % window->stride[index] != 0 &&
+        out * window->stride[index] < in + window->pad_begin[index]) {
         out++;
     }
     return out;

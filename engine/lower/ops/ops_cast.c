@@ -83,22 +83,22 @@ static double rounded(double value, enum eng_dtype dtype)
 }
 
 // The shortest decimal text that reads back as the same number.
-static size_t print_number(struct number n, enum eng_dtype dtype, char text[NUMBER_TEXT_MAX])
+static size_t print_number(struct number number, enum eng_dtype dtype, char text[NUMBER_TEXT_MAX])
 {
     const char *end = NULL;
     int size = 0;
-    if (n.is_unsigned) {
-        size = snprintf(text, NUMBER_TEXT_MAX, "%llu", (unsigned long long)n.u);
-    } else if (!n.is_float) {
-        size = snprintf(text, NUMBER_TEXT_MAX, "%lld", (long long)n.i);
-    } else if (isnan(n.f)) {
+    if (number.is_unsigned) {
+        size = snprintf(text, NUMBER_TEXT_MAX, "%llu", (unsigned long long)number.u);
+    } else if (!number.is_float) {
+        size = snprintf(text, NUMBER_TEXT_MAX, "%lld", (long long)number.i);
+    } else if (isnan(number.f)) {
         size = snprintf(text, NUMBER_TEXT_MAX, "NaN");
-    } else if (isinf(n.f)) {
-        size = snprintf(text, NUMBER_TEXT_MAX, n.f > 0 ? "INF" : "-INF");
+    } else if (isinf(number.f)) {
+        size = snprintf(text, NUMBER_TEXT_MAX, number.f > 0 ? "INF" : "-INF");
     } else {
         for (int digits = 1; digits <= BASE_REAL_DIGITS_MAX; digits++) {
-            size = (int)base_real_print(n.f, digits, text);
-            if (rounded(base_real_read(text, &end), dtype) == n.f) {
+            size = (int)base_real_print(number.f, digits, text);
+            if (rounded(base_real_read(text, &end), dtype) == number.f) {
                 break;
             }
         }
@@ -107,10 +107,10 @@ static size_t print_number(struct number n, enum eng_dtype dtype, char text[NUMB
     return size > 0 ? (size_t)size : 0;
 }
 
-static enum base_status cast_to_string(struct eng_lower *lower, uint32_t x, uint32_t *out)
+static enum base_status cast_to_string(struct eng_lower *lower, uint32_t input, uint32_t *out)
 {
     struct eng_array array;
-    BASE_TRY(eng_lower_content(lower, x, &array));
+    BASE_TRY(eng_lower_content(lower, input, &array));
     base_assert(array.desc.dtype != ENG_STRING);
     int64_t count = eng_desc_count(&array.desc);
     struct eng_string *strings = eng_lower_alloc(lower, (size_t)(count + 1) * sizeof(*strings));
@@ -133,42 +133,43 @@ static enum base_status cast_to_string(struct eng_lower *lower, uint32_t x, uint
 }
 
 // Whole numbers are read as such (all 64 bits); everything else as floating point.
-static bool read_i64(struct eng_string s, int64_t *out)
+static bool read_i64(struct eng_string text, int64_t *out)
 {
-    bool negative = s.size > 0 && s.at[0] == '-';
+    bool negative = text.size > 0 && text.at[0] == '-';
     uint64_t value = 0;
-    for (uint64_t i = negative ? 1 : 0; i < s.size; i++) {
-        if (s.at[i] < '0' || s.at[i] > '9' || __builtin_mul_overflow(value, (uint64_t)10, &value) ||
-            __builtin_add_overflow(value, (uint64_t)(s.at[i] - '0'), &value)) {
+    for (uint64_t i = negative ? 1 : 0; i < text.size; i++) {
+        if (text.at[i] < '0' || text.at[i] > '9' ||
+            __builtin_mul_overflow(value, (uint64_t)10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(text.at[i] - '0'), &value)) {
             return false;
         }
     }
-    if (s.size == (negative ? 1u : 0u) || value > (uint64_t)INT64_MAX) {
+    if (text.size == (negative ? 1u : 0u) || value > (uint64_t)INT64_MAX) {
         return false;
     }
     *out = negative ? -(int64_t)value : (int64_t)value;
     return true;
 }
 
-static bool read_f64(struct eng_string s, double *out)
+static bool read_f64(struct eng_string string, double *out)
 {
     char text[NUMBER_TEXT_MAX];
-    if (s.size == 0 || s.size >= sizeof(text)) {
+    if (string.size == 0 || string.size >= sizeof(text)) {
         return false;
     }
-    memcpy(text, s.at, s.size);
-    text[s.size] = 0;
+    memcpy(text, string.at, string.size);
+    text[string.size] = 0;
     const char *end;
     *out = base_real_read(text, &end);
-    return end == text + s.size;
+    return end == text + string.size;
 }
 
 // Strings become doubles, or int64 for integer targets; an ordinary cast does the rest.
 static enum base_status cast_from_string(struct eng_lower *lower, const struct eng_node *node,
-                                         uint32_t x, enum eng_dtype to, uint32_t *out)
+                                         uint32_t input, enum eng_dtype to, uint32_t *out)
 {
     struct eng_array array;
-    BASE_TRY(eng_lower_content(lower, x, &array));
+    BASE_TRY(eng_lower_content(lower, input, &array));
     base_assert(array.desc.dtype == ENG_STRING);
     base_assert(to != ENG_STRING);
     const struct eng_string *strings = array.data;

@@ -78,47 +78,48 @@ struct unique {
     uint32_t groups;
 };
 
-static int compare_int64(int64_t a, int64_t b)
+static int compare_int64(int64_t left, int64_t right)
 {
-    return (a > b) - (a < b);
+    return (left > right) - (left < right);
 }
 
 // Numbers that are not numbers are equal to each other and larger than all.
-static int compare_reals(double a, double b)
+static int compare_reals(double left, double right)
 {
-    if (isnan(a) || isnan(b)) {
-        return (isnan(a) != 0) - (isnan(b) != 0);
+    if (isnan(left) || isnan(right)) {
+        return (isnan(left) != 0) - (isnan(right) != 0);
     }
-    return (a > b) - (a < b);
+    return (left > right) - (left < right);
 }
 
-static int compare_elements(const struct eng_array *x, int64_t a, int64_t b)
+static int compare_elements(const struct eng_array *input, int64_t left, int64_t right)
 {
-    if (x->desc.dtype == ENG_STRING) {
-        struct eng_string first = ((const struct eng_string *)x->data)[a];
-        struct eng_string second = ((const struct eng_string *)x->data)[b];
+    if (input->desc.dtype == ENG_STRING) {
+        struct eng_string first = ((const struct eng_string *)input->data)[left];
+        struct eng_string second = ((const struct eng_string *)input->data)[right];
         size_t shared = first.size < second.size ? first.size : second.size;
         int order = shared == 0 ? 0 : memcmp(first.at, second.at, shared);
         return order != 0 ? order : (first.size > second.size) - (first.size < second.size);
     }
-    if (x->desc.dtype == ENG_I64) {
-        return compare_int64(((const int64_t *)x->data)[a], ((const int64_t *)x->data)[b]);
+    if (input->desc.dtype == ENG_I64) {
+        return compare_int64(((const int64_t *)input->data)[left],
+                             ((const int64_t *)input->data)[right]);
     }
-    if (x->desc.dtype == ENG_U64) {
-        uint64_t first = ((const uint64_t *)x->data)[a];
-        uint64_t second = ((const uint64_t *)x->data)[b];
+    if (input->desc.dtype == ENG_U64) {
+        uint64_t first = ((const uint64_t *)input->data)[left];
+        uint64_t second = ((const uint64_t *)input->data)[right];
         return (first > second) - (first < second);
     }
-    return compare_reals(eng_content_real(x, a), eng_content_real(x, b));
+    return compare_reals(eng_content_real(input, left), eng_content_real(input, right));
 }
 
-static int compare_items(const struct unique *unique, uint32_t a, uint32_t b)
+static int compare_items(const struct unique *unique, uint32_t left, uint32_t right)
 {
     for (int64_t o = 0; o < unique->outer; o++) {
         int64_t row = o * unique->items;
         for (int64_t i = 0; i < unique->inner; i++) {
-            int order = compare_elements(&unique->x, (row + a) * unique->inner + i,
-                                         (row + b) * unique->inner + i);
+            int order = compare_elements(&unique->x, (row + left) * unique->inner + i,
+                                         (row + right) * unique->inner + i);
             if (order != 0) {
                 return order;
             }
@@ -303,14 +304,14 @@ static void corners(const struct nms *nms, const float *box, double low[2], doub
     }
 }
 
-static bool overlaps(const struct nms *nms, const float *a, const float *b)
+static bool overlaps(const struct nms *nms, const float *left, const float *right)
 {
     double a_low[2];
     double a_high[2];
     double b_low[2];
     double b_high[2];
-    corners(nms, a, a_low, a_high);
-    corners(nms, b, b_low, b_high);
+    corners(nms, left, a_low, a_high);
+    corners(nms, right, b_low, b_high);
     double shared = 1;
     for (int i = 0; i < 2; i++) {
         double low = a_low[i] > b_low[i] ? a_low[i] : b_low[i];

@@ -21,10 +21,10 @@ static enum base_status full_mask(struct eng_lower *lower, const struct eng_node
 }
 
 static enum base_status training_dropout(struct eng_lower *lower, const struct eng_node *node,
-                                         uint32_t x, double ratio)
+                                         uint32_t input, double ratio)
 {
     base_assert(ratio > 0.0 && ratio < 1.0);
-    struct eng_desc desc = *eng_lower_desc(lower, x);
+    struct eng_desc desc = *eng_lower_desc(lower, input);
     struct eng_desc draw_desc = desc;
     draw_desc.dtype = ENG_F32;
     const struct eng_command command = {
@@ -41,7 +41,7 @@ static enum base_status training_dropout(struct eng_lower *lower, const struct e
     uint32_t y;
     BASE_TRY(eng_emit(lower, &command, &draw_desc, &draw));
     BASE_TRY(eng_nn_with(lower, ENG_GREATER_EQUAL, draw, ratio, &kept));
-    BASE_TRY(eng_nn_with(lower, ENG_MUL, x, ratio < 1.0 ? 1.0 / (1.0 - ratio) : 0.0, &y));
+    BASE_TRY(eng_nn_with(lower, ENG_MUL, input, ratio < 1.0 ? 1.0 / (1.0 - ratio) : 0.0, &y));
     BASE_TRY(eng_lower_const_f32(lower, desc.dtype, 0.0, &zero));
     BASE_TRY(eng_emit_select(lower, kept, y, zero, &y));
     BASE_TRY(eng_lower_output(lower, node, 1, kept));

@@ -48,12 +48,12 @@ static bool has_label(const struct term *term, uint8_t label)
     return false;
 }
 
-static int label_of(char c)
+static int label_of(char letter)
 {
-    if (c >= 'a' && c <= 'z') {
-        return c - 'a';
+    if (letter >= 'a' && letter <= 'z') {
+        return letter - 'a';
     }
-    return c >= 'A' && c <= 'Z' ? c - 'A' + 26 : -1;
+    return letter >= 'A' && letter <= 'Z' ? letter - 'A' + 26 : -1;
 }
 
 // --- the equation --------------------------------------------------------------------------------
@@ -391,60 +391,62 @@ static enum base_status arrange(struct eng_lower *lower, const struct einsum *ei
 // a [batch, m, k] and b as [batch, n, k] (or with the last two swapped): a->tensor becomes the
 // product, or without contracted labels the outer product by broadcasting.
 static enum base_status multiply(struct eng_lower *lower, const struct einsum *einsum,
-                                 struct operand *a, struct operand *b, const struct shared *shared)
+                                 struct operand *one, struct operand *other,
+                                 const struct shared *shared)
 {
-    BASE_TRY(arrange(lower, einsum, a, shared));
-    BASE_TRY(arrange(lower, einsum, b, shared));
+    BASE_TRY(arrange(lower, einsum, one, shared));
+    BASE_TRY(arrange(lower, einsum, other, shared));
     if (shared->contracted.rank > 0) {
-        return eng_emit_matmul(lower, (struct eng_factor){a->tensor, a->swapped},
-                               (struct eng_factor){b->tensor, !b->swapped}, 1.0f, &a->tensor);
+        return eng_emit_matmul(lower, (struct eng_factor){one->tensor, one->swapped},
+                               (struct eng_factor){other->tensor, !other->swapped}, 1.0f,
+                               &one->tensor);
     }
     int64_t batch = group_count(einsum, &shared->batch);
-    enum eng_dtype dtype = eng_lower_desc(lower, a->tensor)->dtype;
-    struct eng_desc column = eng_nn_desc3(dtype, batch, group_count(einsum, &a->own), 1);
-    struct eng_desc row = eng_nn_desc3(dtype, batch, 1, group_count(einsum, &b->own));
+    enum eng_dtype dtype = eng_lower_desc(lower, one->tensor)->dtype;
+    struct eng_desc column = eng_nn_desc3(dtype, batch, group_count(einsum, &one->own), 1);
+    struct eng_desc row = eng_nn_desc3(dtype, batch, 1, group_count(einsum, &other->own));
     uint32_t left;
     uint32_t right;
-    BASE_TRY(eng_nn_reshape(lower, a->tensor, &column, &left));
-    BASE_TRY(eng_nn_reshape(lower, b->tensor, &row, &right));
-    return eng_emit_binary(lower, ENG_MUL, left, right, &a->tensor);
+    BASE_TRY(eng_nn_reshape(lower, one->tensor, &column, &left));
+    BASE_TRY(eng_nn_reshape(lower, other->tensor, &row, &right));
+    return eng_emit_binary(lower, ENG_MUL, left, right, &one->tensor);
 }
 
 // Joins operand `index` into `a`.
 static enum base_status join(struct eng_lower *lower, const struct einsum *einsum,
-                             struct operand *a, struct operand *b, uint32_t index)
+                             struct operand *left, struct operand *right, uint32_t index)
 {
-    BASE_TRY(sum_unneeded(lower, einsum, a, &b->term, index));
-    BASE_TRY(sum_unneeded(lower, einsum, b, &a->term, index));
+    BASE_TRY(sum_unneeded(lower, einsum, left, &right->term, index));
+    BASE_TRY(sum_unneeded(lower, einsum, right, &left->term, index));
     struct shared shared = {.batch.rank = 0};
-    a->own.rank = 0;
-    b->own.rank = 0;
-    for (uint32_t i = 0; i < a->term.rank; i++) {
-        uint8_t label = a->term.labels[i];
+    left->own.rank = 0;
+    right->own.rank = 0;
+    for (uint32_t i = 0; i < left->term.rank; i++) {
+        uint8_t label = left->term.labels[i];
         bool later = einsum->in_output[label] || einsum->last[label] > index;
-        struct term *group = !has_label(&b->term, label) ? &a->own
-                             : later                     ? &shared.batch
-                                                         : &shared.contracted;
+        struct term *group = !has_label(&right->term, label) ? &left->own
+                             : later                         ? &shared.batch
+                                                             : &shared.contracted;
         group->labels[group->rank++] = label;
     }
-    for (uint32_t i = 0; i < b->term.rank; i++) {
-        if (!has_label(&a->term, b->term.labels[i])) {
-            b->own.labels[b->own.rank++] = b->term.labels[i];
+    for (uint32_t i = 0; i < right->term.rank; i++) {
+        if (!has_label(&left->term, right->term.labels[i])) {
+            right->own.labels[right->own.rank++] = right->term.labels[i];
         }
     }
-    if (shared.batch.rank + a->own.rank + b->own.rank > ENG_RANK_MAX) {
+    if (shared.batch.rank + left->own.rank + right->own.rank > ENG_RANK_MAX) {
         return eng_lower_fail(lower, einsum->node, BASE_ERR_UNSUPPORTED,
                               "a partial result has more than %d dimensions", ENG_RANK_MAX);
     }
-    struct eng_desc desc = {.dtype = eng_lower_desc(lower, a->tensor)->dtype};
-    BASE_TRY(multiply(lower, einsum, a, b, &shared));
-    a->term = shared.batch;
-    append(&a->term, &a->own);
-    append(&a->term, &b->own);
-    for (uint32_t i = 0; i < a->term.rank; i++) {
-        desc.dims[desc.rank++] = einsum->dims[a->term.labels[i]];
+    struct eng_desc desc = {.dtype = eng_lower_desc(lower, left->tensor)->dtype};
+    BASE_TRY(multiply(lower, einsum, left, right, &shared));
+    left->term = shared.batch;
+    append(&left->term, &left->own);
+    append(&left->term, &right->own);
+    for (uint32_t i = 0; i < left->term.rank; i++) {
+        desc.dims[desc.rank++] = einsum->dims[left->term.labels[i]];
     }
-    return eng_nn_reshape(lower, a->tensor, &desc, &a->tensor);
+    return eng_nn_reshape(lower, left->tensor, &desc, &left->tensor);
 }
 
 static enum base_status lower_einsum(struct eng_lower *lower, const struct eng_node *node)

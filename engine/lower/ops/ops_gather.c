@@ -15,7 +15,7 @@
 
 // Known indices made >= 0 and checked.
 static enum base_status gather_numbers(struct eng_lower *lower, const struct eng_node *node,
-                                       uint32_t indices, int64_t n, struct eng_ints *out)
+                                       uint32_t indices, int64_t total, struct eng_ints *out)
 {
     const int64_t *values = NULL;
     uint32_t count = 0;
@@ -25,12 +25,12 @@ static enum base_status gather_numbers(struct eng_lower *lower, const struct eng
         return BASE_ERR_NOMEM;
     }
     for (uint32_t i = 0; i < count; i++) {
-        if (values[i] < -n || values[i] >= n) {
+        if (values[i] < -total || values[i] >= total) {
             return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                                   "index %lld is outside a dimension of %lld", (long long)values[i],
-                                  (long long)n);
+                                  (long long)total);
         }
-        numbers[i] = values[i] < 0 ? values[i] + n : values[i];
+        numbers[i] = values[i] < 0 ? values[i] + total : values[i];
     }
     *out = (struct eng_ints){numbers, count};
     return BASE_OK;

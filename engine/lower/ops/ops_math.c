@@ -163,22 +163,22 @@ static const struct binary_rule *find_binary(const char *op)
 
 // Opsets before 7: `axis` names the dimension of a where the shape of b begins.
 static enum base_status legacy_broadcast(struct eng_lower *lower, const struct eng_node *node,
-                                         const struct eng_desc *a, const struct eng_desc *b,
+                                         const struct eng_desc *left, const struct eng_desc *right,
                                          uint32_t *tensor)
 {
     uint32_t axis;
     if (node->opset >= ENG_OPSET_FULL || eng_node_attr(node, "axis") == NULL) {
         return BASE_OK;
     }
-    BASE_TRY(eng_lower_axis(lower, node, eng_node_int(node, "axis", 0), a->rank, &axis));
-    if (axis + b->rank > a->rank) {
+    BASE_TRY(eng_lower_axis(lower, node, eng_node_int(node, "axis", 0), left->rank, &axis));
+    if (axis + right->rank > left->rank) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID,
-                              "axis %u leaves no room for %u dimensions", axis, b->rank);
+                              "axis %u leaves no room for %u dimensions", axis, right->rank);
     }
-    struct eng_desc wide = *b;
-    wide.rank = a->rank - axis;
-    base_assert(wide.rank >= b->rank);
-    for (uint32_t d = b->rank; d < wide.rank; d++) {
+    struct eng_desc wide = *right;
+    wide.rank = left->rank - axis;
+    base_assert(wide.rank >= right->rank);
+    for (uint32_t d = right->rank; d < wide.rank; d++) {
         wide.dims[d] = 1;
     }
     return eng_lower_reshape(lower, *tensor, &wide, tensor);
@@ -269,21 +269,22 @@ static enum base_status lower_bit_shift(struct eng_lower *lower, const struct en
 }
 
 // x to a constant power that has a cheaper form. *out stays ENG_NONE when it has none.
-static enum base_status power_of(struct eng_lower *lower, uint32_t x, double power, uint32_t *out)
+static enum base_status power_of(struct eng_lower *lower, uint32_t input, double power,
+                                 uint32_t *out)
 {
     base_assert(*out == ENG_NONE);
     if (power == 1.0) {
-        *out = x;
+        *out = input;
     } else if (power == 2.0) {
-        return eng_nn_unary(lower, ENG_SQUARE, x, out);
+        return eng_nn_unary(lower, ENG_SQUARE, input, out);
     } else if (power == 3.0) {
         uint32_t square;
-        BASE_TRY(eng_nn_unary(lower, ENG_SQUARE, x, &square));
-        return eng_emit_binary(lower, ENG_MUL, square, x, out);
+        BASE_TRY(eng_nn_unary(lower, ENG_SQUARE, input, &square));
+        return eng_emit_binary(lower, ENG_MUL, square, input, out);
     } else if (power == 0.5) {
-        return eng_nn_unary(lower, ENG_SQRT, x, out);
+        return eng_nn_unary(lower, ENG_SQRT, input, out);
     } else if (power == -1.0) {
-        return eng_nn_unary(lower, ENG_RECIPROCAL, x, out);
+        return eng_nn_unary(lower, ENG_RECIPROCAL, input, out);
     }
     return BASE_OK;
 }
@@ -347,18 +348,18 @@ static enum base_status clip_bound(struct eng_lower *lower, const struct eng_nod
     return bound->known ? eng_lower_scalar(lower, node, bound->tensor, &bound->value) : BASE_OK;
 }
 
-// y fn the bound, where there is one.
+// output fn the bound, where there is one.
 static enum base_status clip_by(struct eng_lower *lower, enum eng_binary_fn fn,
-                                const struct clip_bound *bound, uint32_t *y)
+                                const struct clip_bound *bound, uint32_t *output)
 {
     base_assert(fn == ENG_MAX || fn == ENG_MIN);
     if (bound->tensor == ENG_NONE) {
         return BASE_OK;
     }
     uint32_t tensor;
-    const struct eng_desc scalar = {.dtype = eng_lower_desc(lower, *y)->dtype};
+    const struct eng_desc scalar = {.dtype = eng_lower_desc(lower, *output)->dtype};
     BASE_TRY(eng_nn_reshape(lower, bound->tensor, &scalar, &tensor));
-    return eng_emit_binary(lower, fn, *y, tensor, y);
+    return eng_emit_binary(lower, fn, *output, tensor, output);
 }
 
 // Attributes before opset 11, inputs since. A missing bound does not clip at all.

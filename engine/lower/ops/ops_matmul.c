@@ -9,11 +9,11 @@
 #include <string.h>
 
 // Vectors take part as a row (left) or a column (right), a dim the result loses again.
-enum base_status eng_nn_matmul(struct eng_lower *lower, const struct eng_node *node, uint32_t a,
-                               uint32_t b, uint32_t *out)
+enum base_status eng_nn_matmul(struct eng_lower *lower, const struct eng_node *node, uint32_t left,
+                               uint32_t right, uint32_t *out)
 {
-    struct eng_desc a_desc = *eng_lower_desc(lower, a);
-    struct eng_desc b_desc = *eng_lower_desc(lower, b);
+    struct eng_desc a_desc = *eng_lower_desc(lower, left);
+    struct eng_desc b_desc = *eng_lower_desc(lower, right);
     base_assert(a_desc.dtype == b_desc.dtype);
     bool a_vector = a_desc.rank == 1;
     bool b_vector = b_desc.rank == 1;
@@ -22,11 +22,11 @@ enum base_status eng_nn_matmul(struct eng_lower *lower, const struct eng_node *n
     }
     if (a_vector) {
         struct eng_desc row = eng_nn_desc2(a_desc.dtype, 1, a_desc.dims[0]);
-        BASE_TRY(eng_nn_reshape(lower, a, &row, &a));
+        BASE_TRY(eng_nn_reshape(lower, left, &row, &left));
     }
     if (b_vector) {
         struct eng_desc column = eng_nn_desc2(b_desc.dtype, b_desc.dims[0], 1);
-        BASE_TRY(eng_nn_reshape(lower, b, &column, &b));
+        BASE_TRY(eng_nn_reshape(lower, right, &column, &right));
     }
     int64_t k = a_desc.dims[a_desc.rank - 1];
     if (k != (b_vector ? b_desc.dims[0] : b_desc.dims[b_desc.rank - 2])) {
@@ -37,8 +37,8 @@ enum base_status eng_nn_matmul(struct eng_lower *lower, const struct eng_node *n
                               eng_desc_text(&b_desc, b_text, sizeof(b_text)));
     }
     uint32_t y;
-    BASE_TRY(eng_emit_matmul(lower, (struct eng_factor){.tensor = a},
-                             (struct eng_factor){.tensor = b}, 1.0f, &y));
+    BASE_TRY(eng_emit_matmul(lower, (struct eng_factor){.tensor = left},
+                             (struct eng_factor){.tensor = right}, 1.0f, &y));
     if (a_vector || b_vector) {
         struct eng_desc full = *eng_lower_desc(lower, y);
         struct eng_desc desc = {.dtype = full.dtype};
@@ -71,27 +71,28 @@ static enum base_status lower_matmul(struct eng_lower *lower, const struct eng_n
 
 // C of Gemm must broadcast to [m, n] without enlarging it.
 static enum base_status gemm_addend(struct eng_lower *lower, const struct eng_node *node,
-                                    const struct eng_desc *y, uint32_t *out)
+                                    const struct eng_desc *output, uint32_t *out)
 {
-    base_assert(y->rank == 2);
+    base_assert(output->rank == 2);
     const uint32_t types = NN_TYPES_FLOAT | NN_TYPES_INDEX | NN_TYPE(U32) | NN_TYPE(U64);
     BASE_TRY(eng_nn_optional(lower, node, 2, types, out));
     if (*out == ENG_NONE) {
         return BASE_OK;
     }
     const struct eng_desc desc = *eng_lower_desc(lower, *out);
-    BASE_TRY(eng_nn_same_type(lower, node, 2, desc.dtype, y->dtype));
+    BASE_TRY(eng_nn_same_type(lower, node, 2, desc.dtype, output->dtype));
     bool fits = desc.rank <= 2;
     for (uint32_t i = 0; fits && i < desc.rank; i++) {
         int64_t dim = desc.dims[desc.rank - 1 - i];
-        fits = dim == 1 || dim == y->dims[1 - i];
+        fits = dim == 1 || dim == output->dims[1 - i];
     }
     if (!fits) {
         char c_text[64];
         char y_text[64];
-        return eng_lower_fail(
-            lower, node, BASE_ERR_INVALID, "input 2, %s, does not broadcast to %s",
-            eng_desc_text(&desc, c_text, sizeof(c_text)), eng_desc_text(y, y_text, sizeof(y_text)));
+        return eng_lower_fail(lower, node, BASE_ERR_INVALID,
+                              "input 2, %s, does not broadcast to %s",
+                              eng_desc_text(&desc, c_text, sizeof(c_text)),
+                              eng_desc_text(output, y_text, sizeof(y_text)));
     }
     float beta = eng_node_float(node, "beta", 1.0f);
     if (beta == 1.0f) {

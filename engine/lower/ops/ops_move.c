@@ -40,13 +40,13 @@ static enum base_status lower_transpose(struct eng_lower *lower, const struct en
 
 // Whether two tensors may be joined along `axis`.
 static enum base_status check_joined(struct eng_lower *lower, const struct eng_node *node,
-                                     const struct eng_desc *a, const struct eng_desc *b,
+                                     const struct eng_desc *left, const struct eng_desc *right,
                                      uint32_t axis)
 {
-    base_assert(axis < a->rank);
-    bool equal = a->dtype == b->dtype && a->rank == b->rank;
-    for (uint32_t d = 0; equal && d < a->rank; d++) {
-        equal = d == axis || a->dims[d] == b->dims[d];
+    base_assert(axis < left->rank);
+    bool equal = left->dtype == right->dtype && left->rank == right->rank;
+    for (uint32_t d = 0; equal && d < left->rank; d++) {
+        equal = d == axis || left->dims[d] == right->dims[d];
     }
     if (equal) {
         return BASE_OK;
@@ -54,8 +54,8 @@ static enum base_status check_joined(struct eng_lower *lower, const struct eng_n
     char first[72];
     char second[72];
     return eng_lower_fail(lower, node, BASE_ERR_INVALID, "%s and %s cannot be joined along axis %u",
-                          eng_desc_text(a, first, sizeof(first)),
-                          eng_desc_text(b, second, sizeof(second)), axis);
+                          eng_desc_text(left, first, sizeof(first)),
+                          eng_desc_text(right, second, sizeof(second)), axis);
 }
 
 static enum base_status lower_concat(struct eng_lower *lower, const struct eng_node *node)
@@ -323,14 +323,15 @@ static enum base_status block_input(struct eng_lower *lower, const struct eng_no
 
 // reshape to `split`, transpose by `perm`, reshape to `desc`: one raster.
 static enum base_status rearrange(struct eng_lower *lower, const struct eng_desc *split,
-                                  const uint32_t perm[6], const struct eng_desc *desc, uint32_t *x)
+                                  const uint32_t perm[6], const struct eng_desc *desc,
+                                  uint32_t *input)
 {
     base_assert(split->rank == 6);
     uint32_t parts = ENG_NONE;
     uint32_t turned = ENG_NONE;
-    BASE_TRY(eng_lower_reshape(lower, *x, split, &parts));
+    BASE_TRY(eng_lower_reshape(lower, *input, split, &parts));
     BASE_TRY(eng_lower_transpose(lower, parts, perm, &turned));
-    return eng_lower_reshape(lower, turned, desc, x);
+    return eng_lower_reshape(lower, turned, desc, input);
 }
 
 static enum base_status lower_depth_to_space(struct eng_lower *lower, const struct eng_node *node)
@@ -390,10 +391,10 @@ static enum base_status lower_space_to_depth(struct eng_lower *lower, const stru
 }
 
 // One region a row of the triangle; the rest is zero.
-static enum base_status trilu_regions(struct eng_lower *lower, uint32_t x, bool upper, int64_t k,
-                                      uint32_t *out)
+static enum base_status trilu_regions(struct eng_lower *lower, uint32_t input, bool upper,
+                                      int64_t diagonal, uint32_t *out)
 {
-    const struct eng_desc in = *eng_lower_desc(lower, x);
+    const struct eng_desc in = *eng_lower_desc(lower, input);
     base_assert(in.rank >= 2);
     int64_t rows = in.dims[in.rank - 2];
     int64_t columns = in.dims[in.rank - 1];
@@ -401,12 +402,12 @@ static enum base_status trilu_regions(struct eng_lower *lower, uint32_t x, bool 
     for (int64_t row = 0; row < rows; row++) {
         // Columns [edge, columns) of the upper triangle, [0, edge) of the lower one.
         int64_t edge = 0;
-        if (__builtin_add_overflow(row + (upper ? 0 : 1), k, &edge)) {
+        if (__builtin_add_overflow(row + (upper ? 0 : 1), diagonal, &edge)) {
             edge = columns;
         }
         edge = edge < 0 ? 0 : edge > columns ? columns : edge;
         struct eng_map map;
-        eng_map_init(&map, x, &in);
+        eng_map_init(&map, input, &in);
         map.size[in.rank - 2] = 1;
         map.src_offset = row * columns + (upper ? edge : 0);
         map.dst_offset = map.src_offset;
@@ -416,11 +417,12 @@ static enum base_status trilu_regions(struct eng_lower *lower, uint32_t x, bool 
     return eng_maps_finish(&maps, &in, out);
 }
 
-// Selects by column >= row + k (upper) or <=: for matrices of many rows and a k not known yet.
-static enum base_status trilu_select(struct eng_lower *lower, uint32_t x, bool upper, uint32_t k,
-                                     uint32_t *out)
+// Selects by column >= row + diagonal (upper) or <=: for matrices of many rows and a diagonal not
+// known yet.
+static enum base_status trilu_select(struct eng_lower *lower, uint32_t input, bool upper,
+                                     uint32_t diagonal, uint32_t *out)
 {
-    const struct eng_desc in = *eng_lower_desc(lower, x);
+    const struct eng_desc in = *eng_lower_desc(lower, input);
     base_assert(in.rank >= 2);
     uint32_t rows = ENG_NONE;
     uint32_t columns = ENG_NONE;
@@ -430,15 +432,15 @@ static enum base_status trilu_select(struct eng_lower *lower, uint32_t x, bool u
     BASE_TRY(eng_const_steps(lower, 2, 0, (struct eng_steps){in.dims[in.rank - 2], 1}, &rows));
     BASE_TRY(eng_const_steps(lower, 2, 1, (struct eng_steps){in.dims[in.rank - 1], 1}, &columns));
     edge = rows;
-    if (k != ENG_NONE) {
+    if (diagonal != ENG_NONE) {
         struct eng_desc scalar = {.dtype = ENG_I64};
-        BASE_TRY(eng_lower_reshape(lower, k, &scalar, &k));
-        BASE_TRY(eng_emit_binary(lower, ENG_ADD, rows, k, &edge));
+        BASE_TRY(eng_lower_reshape(lower, diagonal, &scalar, &diagonal));
+        BASE_TRY(eng_emit_binary(lower, ENG_ADD, rows, diagonal, &edge));
     }
     BASE_TRY(
         eng_emit_binary(lower, upper ? ENG_GREATER_EQUAL : ENG_LESS_EQUAL, columns, edge, &mask));
     BASE_TRY(eng_lower_const_f32(lower, in.dtype, 0, &zero));
-    return eng_emit_select(lower, mask, x, zero, out);
+    return eng_emit_select(lower, mask, input, zero, out);
 }
 
 static enum base_status lower_trilu(struct eng_lower *lower, const struct eng_node *node)

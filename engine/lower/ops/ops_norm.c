@@ -94,11 +94,11 @@ static enum base_status computed_factors(struct eng_lower *lower, const struct b
 }
 
 static enum base_status batch_norm_apply(struct eng_lower *lower, const struct eng_node *node,
-                                         uint32_t x, uint32_t a, uint32_t b)
+                                         uint32_t input, uint32_t scale, uint32_t shift)
 {
     uint32_t y;
-    BASE_TRY(eng_emit_binary(lower, ENG_MUL, x, a, &y));
-    BASE_TRY(eng_emit_binary(lower, ENG_ADD, y, b, &y));
+    BASE_TRY(eng_emit_binary(lower, ENG_MUL, input, scale, &y));
+    BASE_TRY(eng_emit_binary(lower, ENG_ADD, y, shift, &y));
     return eng_lower_output(lower, node, 0, y);
 }
 
@@ -308,11 +308,11 @@ static enum base_status lower_layer_norm(struct eng_lower *lower, const struct e
 }
 
 // Halves become float32: their squares and small epsilons leave their range.
-static enum base_status widen(struct eng_lower *lower, uint32_t *x, struct eng_desc *desc)
+static enum base_status widen(struct eng_lower *lower, uint32_t *input, struct eng_desc *desc)
 {
-    base_assert(desc->dtype == eng_lower_desc(lower, *x)->dtype);
+    base_assert(desc->dtype == eng_lower_desc(lower, *input)->dtype);
     if (desc->dtype != ENG_F64) {
-        BASE_TRY(eng_emit_cast(lower, *x, ENG_F32, x));
+        BASE_TRY(eng_emit_cast(lower, *input, ENG_F32, input));
         desc->dtype = ENG_F32;
     }
     return BASE_OK;

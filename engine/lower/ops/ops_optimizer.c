@@ -43,33 +43,33 @@ static enum base_status read_common(struct eng_lower *lower, const struct eng_no
 
 // Input `group` (parameters, gradients, states...) of parameter `i`, shaped as the parameter.
 static enum base_status member(struct eng_lower *lower, const struct optimizer *optimizer,
-                               uint32_t group, uint32_t i, uint32_t *out)
+                               uint32_t group, uint32_t index, uint32_t *out)
 {
-    base_assert(i < optimizer->count);
-    uint32_t input = 2 + group * optimizer->count + i;
+    base_assert(index < optimizer->count);
+    uint32_t input = 2 + group * optimizer->count + index;
     uint32_t x;
-    BASE_TRY(eng_nn_input(lower, optimizer->node, 2 + i, NN_TYPE(F32) | NN_TYPE(F64), &x));
+    BASE_TRY(eng_nn_input(lower, optimizer->node, 2 + index, NN_TYPE(F32) | NN_TYPE(F64), &x));
     struct eng_desc parameter = *eng_lower_desc(lower, x);
     BASE_TRY(eng_nn_input(lower, optimizer->node, input, NN_TYPE(F32) | NN_TYPE(F64), out));
     struct eng_desc desc = *eng_lower_desc(lower, *out);
     if (!eng_desc_equal(&desc, &parameter)) {
         return eng_lower_fail(lower, optimizer->node, BASE_ERR_INVALID,
-                              "inputs %u and %u differ in shape", 2 + i, input);
+                              "inputs %u and %u differ in shape", 2 + index, input);
     }
     return BASE_OK;
 }
 
 // gradient + norm_coefficient * parameter
 static enum base_status regularized(struct eng_lower *lower, const struct optimizer *optimizer,
-                                    uint32_t i, uint32_t *out)
+                                    uint32_t index, uint32_t *out)
 {
     uint32_t x;
     float norm = eng_node_float(optimizer->node, "norm_coefficient", 0.0f);
-    BASE_TRY(member(lower, optimizer, 1, i, out));
+    BASE_TRY(member(lower, optimizer, 1, index, out));
     if (norm == 0.0f) {
         return BASE_OK;
     }
-    BASE_TRY(member(lower, optimizer, 0, i, &x));
+    BASE_TRY(member(lower, optimizer, 0, index, &x));
     BASE_TRY(eng_nn_with(lower, ENG_MUL, x, (double)norm, &x));
     return eng_emit_binary(lower, ENG_ADD, x, *out, out);
 }
@@ -83,22 +83,22 @@ static enum base_status blend(struct eng_lower *lower, uint32_t first, uint32_t 
     return eng_emit_binary(lower, ENG_ADD, first, second, out);
 }
 
-// step > 0 ? x : otherwise
+// step > 0 ? input : otherwise
 static enum base_status after_first(struct eng_lower *lower, const struct optimizer *optimizer,
-                                    uint32_t x, uint32_t otherwise, uint32_t *out)
+                                    uint32_t input, uint32_t otherwise, uint32_t *out)
 {
     uint32_t later;
     BASE_TRY(eng_nn_with(lower, ENG_GREATER, optimizer->step, 0.0, &later));
-    return eng_emit_select(lower, later, x, otherwise, out);
+    return eng_emit_select(lower, later, input, otherwise, out);
 }
 
 // parameter - rate * direction
 static enum base_status descend(struct eng_lower *lower, const struct optimizer *optimizer,
-                                uint32_t i, uint32_t direction, uint32_t *out)
+                                uint32_t index, uint32_t direction, uint32_t *out)
 {
     uint32_t x;
     uint32_t rate;
-    BASE_TRY(member(lower, optimizer, 0, i, &x));
+    BASE_TRY(member(lower, optimizer, 0, index, &x));
     BASE_TRY(eng_emit_cast(lower, optimizer->rate, eng_lower_desc(lower, x)->dtype, &rate));
     BASE_TRY(eng_emit_binary(lower, ENG_MUL, direction, rate, &direction));
     return eng_emit_binary(lower, ENG_SUB, x, direction, out);

@@ -195,7 +195,7 @@ static enum base_status pad_pieces(enum pad_mode mode, int64_t dim, int64_t begi
 }
 
 // The product of all dimensions' pieces, each combination one region.
-static enum base_status add_pieces(struct eng_maps *maps, uint32_t x, const struct eng_desc *in,
+static enum base_status add_pieces(struct eng_maps *maps, uint32_t input, const struct eng_desc *in,
                                    const struct eng_desc *out, const struct pad_axis *axes)
 {
     base_assert(in->rank == out->rank);
@@ -205,7 +205,7 @@ static enum base_status add_pieces(struct eng_maps *maps, uint32_t x, const stru
     eng_layout_strides(out, ENG_PLAIN, to);
     uint32_t at[ENG_RANK_MAX] = {0};
     while (true) {
-        struct eng_map map = {.source = x, .rank = in->rank};
+        struct eng_map map = {.source = input, .rank = in->rank};
         for (uint32_t d = 0; d < in->rank; d++) {
             const struct pad_piece *piece = &axes[d].pieces[at[d]];
             map.src_offset += piece->from * from[d];

@@ -72,18 +72,18 @@ static enum base_status lower_pool(struct eng_lower *lower, const struct eng_nod
     return eng_lower_output(lower, node, 0, y[0]);
 }
 
-// (sum |x|^p)^(1/p) over the spatial axes for p other than 1 and 2.
+// (sum |input|^exponent)^(1/exponent) over the spatial axes for exponent other than 1 and 2.
 static enum base_status global_lp(struct eng_lower *lower, const struct eng_reduction *spatial,
-                                  double p, uint32_t x, uint32_t *out)
+                                  double exponent, uint32_t input, uint32_t *out)
 {
-    base_assert(p > 2);
+    base_assert(exponent > 2);
     uint32_t y;
     struct eng_reduction sum = *spatial;
     sum.fn = ENG_REDUCE_SUM;
-    BASE_TRY(eng_nn_unary(lower, ENG_ABS, x, &y));
-    BASE_TRY(eng_nn_with(lower, ENG_POW, y, p, &y));
+    BASE_TRY(eng_nn_unary(lower, ENG_ABS, input, &y));
+    BASE_TRY(eng_nn_with(lower, ENG_POW, y, exponent, &y));
     BASE_TRY(eng_emit_reduce(lower, &sum, y, &y));
-    return eng_nn_with(lower, ENG_POW, y, 1.0 / p, out);
+    return eng_nn_with(lower, ENG_POW, y, 1.0 / exponent, out);
 }
 
 static enum base_status lower_global(struct eng_lower *lower, const struct eng_node *node)
@@ -121,15 +121,15 @@ static enum base_status lower_global(struct eng_lower *lower, const struct eng_n
 
 // Dims of a MaxUnpool before output_shape: the smallest input the pool can have had.
 static enum base_status unpooled(struct eng_lower *lower, const struct eng_node *node,
-                                 const struct eng_desc *x, struct eng_desc *out)
+                                 const struct eng_desc *input, struct eng_desc *out)
 {
-    base_assert(x->rank >= 3);
+    base_assert(input->rank >= 3);
     struct eng_window w;
-    BASE_TRY(eng_window_read(lower, node, x->rank - 2, NULL, &w));
-    *out = *x;
+    BASE_TRY(eng_window_read(lower, node, input->rank - 2, NULL, &w));
+    *out = *input;
     for (uint32_t i = 0; i < w.spatial; i++) {
         int64_t dim =
-            (x->dims[2 + i] - 1) * w.stride[i] + w.kernel[i] - w.pad_begin[i] - w.pad_end[i];
+            (input->dims[2 + i] - 1) * w.stride[i] + w.kernel[i] - w.pad_begin[i] - w.pad_end[i];
         if (dim < 0 || dim > ENG_ELEMENTS_MAX) {
             return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                                   "output dimension %u would be %lld", i, (long long)dim);
@@ -143,11 +143,11 @@ static enum base_status unpooled(struct eng_lower *lower, const struct eng_node 
     return BASE_OK;
 }
 
-// Puts `x` at the origin of a larger tensor of zeros.
-static enum base_status enlarge(struct eng_lower *lower, const struct eng_node *node, uint32_t x,
-                                struct eng_ints dims, uint32_t *out)
+// Puts `input` at the origin of a larger tensor of zeros.
+static enum base_status enlarge(struct eng_lower *lower, const struct eng_node *node,
+                                uint32_t input, struct eng_ints dims, uint32_t *out)
 {
-    struct eng_desc from = *eng_lower_desc(lower, x);
+    struct eng_desc from = *eng_lower_desc(lower, input);
     struct eng_desc to = from;
     base_assert(from.rank >= 3);
     bool fits = dims.count == from.rank;
@@ -160,7 +160,7 @@ static enum base_status enlarge(struct eng_lower *lower, const struct eng_node *
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "output_shape does not fit the input");
     }
     if (eng_desc_equal(&from, &to)) {
-        *out = x;
+        *out = input;
         return BASE_OK;
     }
     // Batch and channels have one place each, so the box is [N*C, spatial...].
@@ -169,7 +169,7 @@ static enum base_status enlarge(struct eng_lower *lower, const struct eng_node *
     eng_layout_strides(&from, ENG_PLAIN, src);
     eng_layout_strides(&to, ENG_PLAIN, dst);
     struct eng_region region = {.rank = from.rank - 1};
-    BASE_TRY(eng_lower_plain(lower, x, &region.source));
+    BASE_TRY(eng_lower_plain(lower, input, &region.source));
     if (from.dims[0] != to.dims[0] || from.dims[1] != to.dims[1] ||
         region.rank > ENG_REGION_RANK_MAX) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID,

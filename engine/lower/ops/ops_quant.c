@@ -19,19 +19,20 @@ static struct quantized quantized_of(const struct eng_node *node, const struct e
                               eng_node_int(node, "block_size", 0)};
 }
 
-// A scale or zero point for each block of elements along the axis: repeated to x's shape.
+// A scale or zero point for each block of elements along the axis: repeated to values's shape.
 static enum base_status block_param(struct eng_lower *lower, const struct eng_node *node,
-                                    uint32_t input, const struct quantized *x, uint32_t *tensor)
+                                    uint32_t input, const struct quantized *values,
+                                    uint32_t *tensor)
 {
     uint32_t axis;
-    BASE_TRY(eng_lower_axis(lower, node, x->axis, x->desc.rank, &axis));
+    BASE_TRY(eng_lower_axis(lower, node, values->axis, values->desc.rank, &axis));
     struct eng_desc desc = *eng_lower_desc(lower, *tensor);
     struct eng_desc wide = {.dtype = desc.dtype, .rank = desc.rank + 1};
-    const int64_t size = x->block;
-    const int64_t along = x->desc.dims[axis];
-    bool fits = desc.rank == x->desc.rank && wide.rank <= ENG_RANK_MAX && size > 0;
+    const int64_t size = values->block;
+    const int64_t along = values->desc.dims[axis];
+    bool fits = desc.rank == values->desc.rank && wide.rank <= ENG_RANK_MAX && size > 0;
     for (uint32_t d = 0; fits && d < desc.rank; d++) {
-        int64_t blocks = d == axis ? along / size + (along % size != 0) : x->desc.dims[d];
+        int64_t blocks = d == axis ? along / size + (along % size != 0) : values->desc.dims[d];
         fits = desc.dims[d] == blocks;
         wide.dims[d <= axis ? d : d + 1] = desc.dims[d];
     }
@@ -52,10 +53,11 @@ static enum base_status block_param(struct eng_lower *lower, const struct eng_no
     return eng_nn_part(lower, *tensor, (struct eng_part){axis, 0, along}, tensor);
 }
 
-// Input `input`, a scale or zero point in `*tensor` (ENG_NONE: left out), shaped to broadcast to x:
-// one element, or one for each of the axis, or one for each block of it.
+// Input `input`, a scale or zero point in `*tensor` (ENG_NONE: left out), shaped to broadcast to
+// values: one element, or one for each of the axis, or one for each block of it.
 static enum base_status quant_param(struct eng_lower *lower, const struct eng_node *node,
-                                    uint32_t input, const struct quantized *x, uint32_t *tensor)
+                                    uint32_t input, const struct quantized *values,
+                                    uint32_t *tensor)
 {
     if (*tensor == ENG_NONE) {
         return BASE_OK;
@@ -63,8 +65,8 @@ static enum base_status quant_param(struct eng_lower *lower, const struct eng_no
     const struct eng_desc desc = *eng_lower_desc(lower, *tensor);
     struct eng_desc to = {.dtype = desc.dtype};
     int64_t count = eng_desc_count(&desc);
-    if (x->block != 0) {
-        return block_param(lower, node, input, x, tensor);
+    if (values->block != 0) {
+        return block_param(lower, node, input, values, tensor);
     }
     if (desc.rank > 1) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID,
@@ -72,25 +74,25 @@ static enum base_status quant_param(struct eng_lower *lower, const struct eng_no
     }
     if (count != 1) {
         uint32_t at;
-        BASE_TRY(eng_lower_axis(lower, node, x->axis, x->desc.rank, &at));
-        if (count != x->desc.dims[at]) {
+        BASE_TRY(eng_lower_axis(lower, node, values->axis, values->desc.rank, &at));
+        if (count != values->desc.dims[at]) {
             return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                                   "input %u has %lld values for %lld along axis %u", input,
-                                  (long long)count, (long long)x->desc.dims[at], at);
+                                  (long long)count, (long long)values->desc.dims[at], at);
         }
-        to = eng_nn_desc_axis(desc.dtype, x->desc.rank, at, count);
+        to = eng_nn_desc_axis(desc.dtype, values->desc.rank, at, count);
     }
     return eng_nn_reshape(lower, *tensor, &to, tensor);
 }
 
-// saturate(round(x) + zero) as `to`, x being float32; zero ENG_NONE: none.
-static enum base_status saturate(struct eng_lower *lower, uint32_t x, uint32_t zero,
+// saturate(round(input) + zero) as `to`, x being float32; zero ENG_NONE: none.
+static enum base_status saturate(struct eng_lower *lower, uint32_t input, uint32_t zero,
                                  enum eng_dtype to, uint32_t *out)
 {
-    base_assert(eng_lower_desc(lower, x)->dtype == ENG_F32);
+    base_assert(eng_lower_desc(lower, input)->dtype == ENG_F32);
     base_assert(to == ENG_I8 || to == ENG_U8 || to == ENG_I16 || to == ENG_U16);
     uint32_t y;
-    BASE_TRY(eng_nn_unary(lower, ENG_ROUND, x, &y));
+    BASE_TRY(eng_nn_unary(lower, ENG_ROUND, input, &y));
     if (zero != ENG_NONE) {
         BASE_TRY(eng_emit_cast(lower, zero, ENG_F32, &zero));
         BASE_TRY(eng_nn_fold(lower, zero, &zero));
@@ -259,13 +261,13 @@ static enum base_status rescale(struct eng_lower *lower, const struct eng_node *
     return eng_nn_fold(lower, *out, out);
 }
 
-// Scales the I32 result `*y` and brings it to the type of the zero point, input 7. A zero point of
-// several values belongs to the dim that `rank_after` others follow.
+// Scales the I32 result `*output` and brings it to the type of the zero point, input 7. A zero
+// point of several values belongs to the dim that `rank_after` others follow.
 static enum base_status requantize(struct eng_lower *lower, const struct eng_node *node,
-                                   uint32_t scale, uint32_t rank_after, uint32_t *y)
+                                   uint32_t scale, uint32_t rank_after, uint32_t *output)
 {
     uint32_t zero;
-    struct eng_desc wanted = *eng_lower_desc(lower, *y);
+    struct eng_desc wanted = *eng_lower_desc(lower, *output);
     base_assert(wanted.dtype == ENG_I32);
     BASE_TRY(eng_nn_input(lower, node, 7, NN_TYPES_BYTE, &zero));
     struct eng_desc desc = *eng_lower_desc(lower, zero);
@@ -274,11 +276,11 @@ static enum base_status requantize(struct eng_lower *lower, const struct eng_nod
         to = desc.rank == 1 ? eng_nn_desc_axis(desc.dtype, rank_after + 1, 0, desc.dims[0]) : desc;
     }
     BASE_TRY(eng_nn_reshape(lower, zero, &to, &zero));
-    BASE_TRY(eng_emit_cast(lower, *y, ENG_F32, y));
-    BASE_TRY(eng_emit_binary(lower, ENG_MUL, *y, scale, y));
-    BASE_TRY(saturate(lower, *y, zero, desc.dtype, y));
+    BASE_TRY(eng_emit_cast(lower, *output, ENG_F32, output));
+    BASE_TRY(eng_emit_binary(lower, ENG_MUL, *output, scale, output));
+    BASE_TRY(saturate(lower, *output, zero, desc.dtype, output));
     wanted.dtype = desc.dtype;
-    if (!eng_desc_equal(eng_lower_desc(lower, *y), &wanted)) {
+    if (!eng_desc_equal(eng_lower_desc(lower, *output), &wanted)) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID,
                               "a scale or zero point does not fit the result");
     }

@@ -91,13 +91,13 @@ static enum base_status lower_reduce(struct eng_lower *lower, const struct eng_n
 // Positions of the extremes along `axis`, which is not empty, as I64, its dim kept as 1. Of `which`
 // the kind is taken, not the sizes.
 static enum base_status arg_reduce(struct eng_lower *lower, const struct eng_arg_reduce *which,
-                                   uint32_t x, uint32_t axis, uint32_t *out)
+                                   uint32_t input, uint32_t axis, uint32_t *out)
 {
-    struct eng_desc desc = *eng_lower_desc(lower, x);
+    struct eng_desc desc = *eng_lower_desc(lower, input);
     base_assert(axis < desc.rank);
     const struct eng_command command = {
         .op = ENG_OP_ARG_REDUCE,
-        .inputs = &x,
+        .inputs = &input,
         .input_count = 1,
         .output_count = 1,
         .u.arg_reduce = {.is_max = which->is_max,
@@ -205,8 +205,8 @@ static enum base_status lower_hardmax(struct eng_lower *lower, const struct eng_
 }
 
 // The number of elements TopK keeps: attribute k before opset 10, input 1 since.
-static enum base_status topk_count(struct eng_lower *lower, const struct eng_node *node, int64_t n,
-                                   int64_t *out)
+static enum base_status topk_count(struct eng_lower *lower, const struct eng_node *node,
+                                   int64_t total, int64_t *out)
 {
     int64_t k = eng_node_int(node, "k", -1);
     if (node->opset >= 10) {
@@ -221,9 +221,9 @@ static enum base_status topk_count(struct eng_lower *lower, const struct eng_nod
         }
         k = list[0];
     }
-    if (k < 0 || k > n) {
+    if (k < 0 || k > total) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "K is %lld on an axis of %lld",
-                              (long long)k, (long long)n);
+                              (long long)k, (long long)total);
     }
     *out = k;
     return BASE_OK;

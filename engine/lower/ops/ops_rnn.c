@@ -263,17 +263,18 @@ struct rnn_course {
 
 // One step at time t, which sequences shorter than that sit out.
 static enum base_status run_step(struct eng_lower *lower, const struct rnn *rnn,
-                                 const struct rnn_cell *cell, int64_t t, struct rnn_course *course)
+                                 const struct rnn_cell *cell, int64_t step,
+                                 struct rnn_course *course)
 {
-    base_assert(t >= 0 && t < rnn->steps);
+    base_assert(step >= 0 && step < rnn->steps);
     uint32_t now;
     struct rnn_course next = *course;
-    BASE_TRY(of_direction(lower, course->projected, (uint32_t)t, &now));
+    BASE_TRY(of_direction(lower, course->projected, (uint32_t)step, &now));
     BASE_TRY(eng_rnn_step(lower, cell, now, &next.h, &next.c));
     next.y = next.h;
     if (rnn->lengths != ENG_NONE) {
         uint32_t active;
-        BASE_TRY(eng_nn_with(lower, ENG_GREATER, rnn->lengths, (double)t, &active));
+        BASE_TRY(eng_nn_with(lower, ENG_GREATER, rnn->lengths, (double)step, &active));
         BASE_TRY(eng_emit_select(lower, active, next.h, course->zero, &next.y));
         BASE_TRY(eng_emit_select(lower, active, next.h, course->h, &next.h));
         if (rnn->kind == RNN_LSTM) {

@@ -114,11 +114,11 @@ static double mel_of(double hertz)
 }
 
 // Number of the spectrum's bin in which edge `i` of the filters lies.
-static int64_t mel_edge(const struct mel *mel, int64_t i)
+static int64_t mel_edge(const struct mel *mel, int64_t index)
 {
     double low = mel_of(mel->low);
     double step = (mel_of(mel->high) - low) / (double)(mel->bins + 2);
-    double hertz = 700 * (pow(10, (low + (double)i * step) / 2595) - 1);
+    double hertz = 700 * (pow(10, (low + (double)index * step) / 2595) - 1);
     return (int64_t)floor((double)(mel->dft_length + 1) * hertz / (double)mel->rate);
 }
 
@@ -220,20 +220,20 @@ static enum base_status dft_matrix(struct eng_lower *lower, const struct eng_nod
     return const_reals(lower, node, &desc, values, out);
 }
 
-// x [..., n, parts] with n >= 1 to [..., results, 2]; zero-padded or cut to the length.
+// input [..., n, parts] with n >= 1 to [..., results, 2]; zero-padded or cut to the length.
 static enum base_status emit_dft(struct eng_lower *lower, const struct eng_node *node,
-                                 const struct dft *dft, uint32_t x, uint32_t *out)
+                                 const struct dft *dft, uint32_t input, uint32_t *out)
 {
     uint32_t matrix = ENG_NONE;
-    BASE_TRY(eng_lower_plain(lower, x, &x));
-    struct eng_desc in = *eng_lower_desc(lower, x);
+    BASE_TRY(eng_lower_plain(lower, input, &input));
+    struct eng_desc in = *eng_lower_desc(lower, input);
     base_assert(in.rank >= 2 && in.dims[in.rank - 1] == dft->parts);
     uint32_t axis = in.rank - 2;
     int64_t outer = eng_dims_product(in.dims, 0, axis);
     struct eng_desc desc = in;
     desc.dims[axis] = dft->length;
     if (in.dims[axis] != dft->length) {
-        struct eng_map map = {.source = x, .rank = 2};
+        struct eng_map map = {.source = input, .rank = 2};
         struct eng_maps maps = {.l = lower};
         int64_t kept = in.dims[axis] < dft->length ? in.dims[axis] : dft->length;
         map.size[0] = outer;
@@ -244,16 +244,16 @@ static enum base_status emit_dft(struct eng_lower *lower, const struct eng_node 
         map.dst_stride[1] = 1;
         BASE_TRY(eng_desc_allow(lower, node, &desc));
         BASE_TRY(eng_maps_add(&maps, &map));
-        BASE_TRY(eng_maps_finish(&maps, &desc, &x));
+        BASE_TRY(eng_maps_finish(&maps, &desc, &input));
     }
     struct eng_desc flat = eng_desc_of(in.dtype, (int64_t[]){outer, dft->length * dft->parts}, 2);
     BASE_TRY(dft_matrix(lower, node, dft, in.dtype, &matrix));
-    BASE_TRY(eng_lower_reshape(lower, x, &flat, &x));
-    BASE_TRY(eng_emit_matmul(lower, (struct eng_factor){.tensor = x},
-                             (struct eng_factor){.tensor = matrix}, 1, &x));
+    BASE_TRY(eng_lower_reshape(lower, input, &flat, &input));
+    BASE_TRY(eng_emit_matmul(lower, (struct eng_factor){.tensor = input},
+                             (struct eng_factor){.tensor = matrix}, 1, &input));
     desc.dims[axis] = dft->results;
     desc.dims[axis + 1] = 2;
-    return eng_lower_reshape(lower, x, &desc, out);
+    return eng_lower_reshape(lower, input, &desc, out);
 }
 
 static enum base_status check_signal(struct eng_lower *lower, const struct eng_node *node,
@@ -318,14 +318,14 @@ static enum base_status lower_dft(struct eng_lower *lower, const struct eng_node
 
 // Overlapping frames of a signal [batch, n, parts] as a virtual tensor [batch, frames, length,
 // parts].
-static enum base_status take_frames(struct eng_lower *lower, uint32_t x, int64_t step,
+static enum base_status take_frames(struct eng_lower *lower, uint32_t input, int64_t step,
                                     const struct eng_desc *desc, uint32_t *out)
 {
-    const struct eng_desc in = *eng_lower_desc(lower, x);
+    const struct eng_desc in = *eng_lower_desc(lower, input);
     base_assert(in.rank == 3 && desc->rank == 4);
     struct eng_map map;
     struct eng_maps maps = {.l = lower};
-    eng_map_init(&map, x, desc);
+    eng_map_init(&map, input, desc);
     map.src_stride[0] = in.dims[1] * in.dims[2];
     map.src_stride[1] = step * in.dims[2];
     map.src_stride[2] = in.dims[2];

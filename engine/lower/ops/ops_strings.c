@@ -23,20 +23,20 @@ static enum base_status spread(struct eng_lower *lower, uint32_t tensor,
     return eng_lower_content(lower, tensor, out);
 }
 
-static enum base_status join(struct eng_lower *lower, const struct eng_string *a,
-                             const struct eng_string *b, struct eng_string *out)
+static enum base_status join(struct eng_lower *lower, const struct eng_string *left,
+                             const struct eng_string *right, struct eng_string *out)
 {
-    char *text = eng_lower_alloc(lower, a->size + b->size + 1);
+    char *text = eng_lower_alloc(lower, left->size + right->size + 1);
     if (text == NULL) {
         return BASE_ERR_NOMEM;
     }
-    if (a->size > 0) {
-        memcpy(text, a->at, a->size);
+    if (left->size > 0) {
+        memcpy(text, left->at, left->size);
     }
-    if (b->size > 0) {
-        memcpy(text + a->size, b->at, b->size);
+    if (right->size > 0) {
+        memcpy(text + left->size, right->at, right->size);
     }
-    *out = (struct eng_string){.at = text, .size = a->size + b->size};
+    *out = (struct eng_string){.at = text, .size = left->size + right->size};
     return BASE_OK;
 }
 
@@ -85,9 +85,9 @@ struct splitter {
     int64_t most;                // splits of one string, -1: all
 };
 
-static bool is_space(char c)
+static bool is_space(char letter)
 {
-    return c == ' ' || (c >= '\t' && c <= '\r');
+    return letter == ' ' || (letter >= '\t' && letter <= '\r');
 }
 
 // Takes the next field off *rest; false when there is none. `taken` fields were taken before. Where
@@ -142,13 +142,13 @@ static int64_t split_one(const struct splitter *splitter, const struct eng_strin
 }
 
 // How many fields each string has; the most of them.
-static int64_t split_counts(const struct splitter *splitter, const struct eng_array *x,
+static int64_t split_counts(const struct splitter *splitter, const struct eng_array *input,
                             int64_t *counts)
 {
-    int64_t rows = eng_desc_count(&x->desc);
+    int64_t rows = eng_desc_count(&input->desc);
     int64_t most = 0;
     for (int64_t i = 0; i < rows; i++) {
-        counts[i] = split_one(splitter, (const struct eng_string *)x->data + i, NULL);
+        counts[i] = split_one(splitter, (const struct eng_string *)input->data + i, NULL);
         most = counts[i] > most ? counts[i] : most;
     }
     return most;

@@ -13,34 +13,34 @@
 
 // Simple case pairs of the scripts that have them in neat blocks: Latin-1, Latin Extended-A,
 // Greek, Cyrillic. Others, and letters without a partner of one code point, stay.
-static uint32_t to_lower(uint32_t c)
+static uint32_t to_lower(uint32_t code)
 {
-    if ((c >= 'A' && c <= 'Z') || (c >= 0xC0 && c <= 0xDE && c != 0xD7) ||
-        (c >= 0x391 && c <= 0x3A9 && c != 0x3A2) || (c >= 0x410 && c <= 0x42F)) {
-        return c + 32;
+    if ((code >= 'A' && code <= 'Z') || (code >= 0xC0 && code <= 0xDE && code != 0xD7) ||
+        (code >= 0x391 && code <= 0x3A9 && code != 0x3A2) || (code >= 0x410 && code <= 0x42F)) {
+        return code + 32;
     }
-    if (c >= 0x400 && c <= 0x40F) {
-        return c + 80;
+    if (code >= 0x400 && code <= 0x40F) {
+        return code + 80;
     }
-    bool even_first = (c >= 0x100 && c <= 0x137 && c != 0x130 && c != 0x131) ||
-                      (c >= 0x14A && c <= 0x177) || (c >= 0x460 && c <= 0x481);
-    bool odd_first = (c >= 0x139 && c <= 0x148) || (c >= 0x179 && c <= 0x17E);
-    if ((even_first && c % 2 == 0) || (odd_first && c % 2 == 1)) {
-        return c + 1;
+    bool even_first = (code >= 0x100 && code <= 0x137 && code != 0x130 && code != 0x131) ||
+                      (code >= 0x14A && code <= 0x177) || (code >= 0x460 && code <= 0x481);
+    bool odd_first = (code >= 0x139 && code <= 0x148) || (code >= 0x179 && code <= 0x17E);
+    if ((even_first && code % 2 == 0) || (odd_first && code % 2 == 1)) {
+        return code + 1;
     }
-    return c;
+    return code;
 }
 
-static uint32_t to_upper(uint32_t c)
+static uint32_t to_upper(uint32_t code)
 {
-    if ((c >= 'a' && c <= 'z') || (c >= 0xE0 && c <= 0xFE && c != 0xF7) ||
-        (c >= 0x3B1 && c <= 0x3C9 && c != 0x3C2) || (c >= 0x430 && c <= 0x44F)) {
-        return c - 32;
+    if ((code >= 'a' && code <= 'z') || (code >= 0xE0 && code <= 0xFE && code != 0xF7) ||
+        (code >= 0x3B1 && code <= 0x3C9 && code != 0x3C2) || (code >= 0x430 && code <= 0x44F)) {
+        return code - 32;
     }
-    if (c >= 0x450 && c <= 0x45F) {
-        return c - 80;
+    if (code >= 0x450 && code <= 0x45F) {
+        return code - 80;
     }
-    return c > 0x100 && to_lower(c - 1) == c ? c - 1 : c;
+    return code > 0x100 && to_lower(code - 1) == code ? code - 1 : code;
 }
 
 // Code point of a well-formed two-byte sequence at `at`, else 0.
@@ -83,9 +83,10 @@ static enum base_status change_case(struct eng_lower *lower, bool upper, struct 
     return BASE_OK;
 }
 
-static bool same_text(const struct eng_string *a, const struct eng_string *b)
+static bool same_text(const struct eng_string *left, const struct eng_string *right)
 {
-    return a->size == b->size && (a->size == 0 || memcmp(a->at, b->at, a->size) == 0);
+    return left->size == right->size &&
+           (left->size == 0 || memcmp(left->at, right->at, left->size) == 0);
 }
 
 // --- StringNormalizer
@@ -210,16 +211,16 @@ static uint64_t hash_number(uint64_t seed, int64_t number)
     return base_hash64_seed(&number, sizeof(number), seed);
 }
 
-static int64_t view_number(const struct gram_view *view, uint32_t i)
+static int64_t view_number(const struct gram_view *view, uint32_t index)
 {
-    int64_t at = view->first + (int64_t)i * view->stride;
+    int64_t at = view->first + (int64_t)index * view->stride;
     return view->x->desc.dtype == ENG_I32 ? ((const int32_t *)view->x->data)[at]
                                           : ((const int64_t *)view->x->data)[at];
 }
 
-static const struct eng_string *view_text(const struct gram_view *view, uint32_t i)
+static const struct eng_string *view_text(const struct gram_view *view, uint32_t index)
 {
-    return &((const struct eng_string *)view->x->data)[view->first + (int64_t)i * view->stride];
+    return &((const struct eng_string *)view->x->data)[view->first + (int64_t)index * view->stride];
 }
 
 static uint64_t hash_text(uint64_t seed, const struct eng_string *text)
@@ -370,7 +371,7 @@ static enum base_status vectorizer_init(struct eng_lower *lower, const struct en
 }
 
 // Counts the grams of one document of `size` items from `first` on into `out`.
-static void count_grams(const struct vectorizer *vectorizer, const struct eng_array *x,
+static void count_grams(const struct vectorizer *vectorizer, const struct eng_array *input,
                         int64_t first, int64_t size, float *out)
 {
     base_assert(vectorizer->gram_min >= 1 && vectorizer->gram_max >= vectorizer->gram_min);
@@ -382,7 +383,7 @@ static void count_grams(const struct vectorizer *vectorizer, const struct eng_ar
                 continue;
             }
             for (int64_t at = 0; at + reach < size; at++) {
-                struct gram_view view = {x, first + at, skip + 1};
+                struct gram_view view = {input, first + at, skip + 1};
                 uint32_t gram = find_gram(&vectorizer->grams, &view, (uint32_t)n);
                 if (gram != UINT32_MAX) {
                     out[vectorizer->indexes[gram]] += 1;

@@ -136,34 +136,35 @@ static enum base_status read_reals(struct eng_lower *lower, const struct eng_nod
 }
 
 static enum base_status resize_roi(struct eng_lower *lower, const struct eng_node *node,
-                                   struct resizing *r)
+                                   struct resizing *depth)
 {
     struct eng_array roi;
-    const uint32_t count = r->axes.count;
-    if (r->params->coord != ENG_COORD_TF_CROP) {
+    const uint32_t count = depth->axes.count;
+    if (depth->params->coord != ENG_COORD_TF_CROP) {
         return BASE_OK;
     }
     BASE_TRY(read_reals(lower, node, 1, 2 * count, &roi));
     if (roi.data == NULL) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "tf_crop_and_resize needs roi");
     }
-    for (uint32_t d = 0; d < r->in.rank; d++) {
-        r->params->roi_end[d] = 1;
+    for (uint32_t d = 0; d < depth->in.rank; d++) {
+        depth->params->roi_end[d] = 1;
     }
     for (uint32_t i = 0; i < count; i++) {
-        r->params->roi_begin[r->axes.axis[i]] = (float)eng_content_real(&roi, i);
-        r->params->roi_end[r->axes.axis[i]] = (float)eng_content_real(&roi, count + i);
+        depth->params->roi_begin[depth->axes.axis[i]] = (float)eng_content_real(&roi, i);
+        depth->params->roi_end[depth->axes.axis[i]] = (float)eng_content_real(&roi, count + i);
     }
     return BASE_OK;
 }
 
-// Scale of dimension d checked; *dim becomes what it gives.
+// Scale of dimension gradient checked; *dim becomes what it gives.
 static enum base_status scaled_dim(struct eng_lower *lower, const struct eng_node *node,
-                                   const struct eng_resize *resize, uint32_t d, int64_t *dim)
+                                   const struct eng_resize *resize, uint32_t gradient, int64_t *dim)
 {
-    float scale = resize->scale[d];
-    float extent =
-        resize->coord == ENG_COORD_TF_CROP ? resize->roi_end[d] - resize->roi_begin[d] : 1.0F;
+    float scale = resize->scale[gradient];
+    float extent = resize->coord == ENG_COORD_TF_CROP
+                       ? resize->roi_end[gradient] - resize->roi_begin[gradient]
+                       : 1.0F;
     float size = (float)*dim * extent * scale;
     if (!(scale > 0) || !(size >= 0 && size <= (float)ENG_ELEMENTS_MAX)) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "scale %g of dimension %lld",
@@ -176,7 +177,7 @@ static enum base_status scaled_dim(struct eng_lower *lower, const struct eng_nod
 // Dims that keep the proportions of the axes: the largest that fit into the sizes, or the smallest
 // that cover them.
 static enum base_status keep_aspect(struct eng_lower *lower, const struct eng_node *node,
-                                    struct resizing *r)
+                                    struct resizing *depth)
 {
     static const struct named policies[] = {
         {"stretch", 0}, {"not_larger", 1}, {"not_smaller", 2}, {NULL, 0}};
@@ -186,27 +187,27 @@ static enum base_status keep_aspect(struct eng_lower *lower, const struct eng_no
         return BASE_OK;
     }
     double scale = 0;
-    for (uint32_t i = 0; i < r->axes.count; i++) {
-        uint32_t d = r->axes.axis[i];
-        double next = (double)r->out.dims[d] / (double)r->in.dims[d];
+    for (uint32_t i = 0; i < depth->axes.count; i++) {
+        uint32_t d = depth->axes.axis[i];
+        double next = (double)depth->out.dims[d] / (double)depth->in.dims[d];
         scale = i == 0 || (policy == 1 ? next < scale : next > scale) ? next : scale;
     }
-    for (uint32_t i = 0; i < r->axes.count; i++) {
-        uint32_t d = r->axes.axis[i];
-        double size = floor(scale * (double)r->in.dims[d] + 0.5);
+    for (uint32_t i = 0; i < depth->axes.count; i++) {
+        uint32_t d = depth->axes.axis[i];
+        double size = floor(scale * (double)depth->in.dims[d] + 0.5);
         if (!(size >= 0 && size <= (double)ENG_ELEMENTS_MAX)) {
             return eng_lower_fail(lower, node, BASE_ERR_INVALID, "scale %g of dimension %lld",
-                                  scale, (long long)r->in.dims[d]);
+                                  scale, (long long)depth->in.dims[d]);
         }
-        r->out.dims[d] = (int64_t)size;
-        r->params->scale[d] = (float)scale;
+        depth->out.dims[d] = (int64_t)size;
+        depth->params->scale[d] = (float)scale;
     }
     return BASE_OK;
 }
 
 // Output dims from sizes; *has says whether there are any.
 static enum base_status resize_sizes(struct eng_lower *lower, const struct eng_node *node,
-                                     struct resizing *r, bool *has)
+                                     struct resizing *depth, bool *has)
 {
     const int64_t *sizes = NULL;
     uint32_t count = 0;
@@ -217,52 +218,53 @@ static enum base_status resize_sizes(struct eng_lower *lower, const struct eng_n
         return BASE_OK;
     }
     BASE_TRY(eng_lower_ints(lower, node, tensor, &sizes, &count));
-    if (count != r->axes.count) {
+    if (count != depth->axes.count) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "%u sizes for %u dimensions", count,
-                              r->axes.count);
+                              depth->axes.count);
     }
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t d = r->axes.axis[i];
-        int64_t dim = r->in.dims[d];
+        uint32_t d = depth->axes.axis[i];
+        int64_t dim = depth->in.dims[d];
         if (sizes[i] < 0 || (dim == 0 && sizes[i] != 0)) {
             return eng_lower_fail(lower, node, BASE_ERR_INVALID, "size %lld of dimension %u, %lld",
                                   (long long)sizes[i], d, (long long)dim);
         }
-        r->out.dims[d] = sizes[i];
-        r->params->scale[d] = dim == 0 ? 1 : (float)((double)sizes[i] / (double)dim);
+        depth->out.dims[d] = sizes[i];
+        depth->params->scale[d] = dim == 0 ? 1 : (float)((double)sizes[i] / (double)dim);
     }
-    return keep_aspect(lower, node, r);
+    return keep_aspect(lower, node, depth);
 }
 
 // Output dims from sizes, else from scales (input `scales_input`, or the attribute of Upsample 7).
 static enum base_status resize_dims(struct eng_lower *lower, const struct eng_node *node,
-                                    uint32_t scales_input, struct resizing *r)
+                                    uint32_t scales_input, struct resizing *depth)
 {
     uint32_t count = 0;
     struct eng_array scales;
     bool has = false;
-    for (uint32_t d = 0; d < r->in.rank; d++) {
-        r->params->scale[d] = 1;
+    for (uint32_t d = 0; d < depth->in.rank; d++) {
+        depth->params->scale[d] = 1;
     }
-    BASE_TRY(resize_sizes(lower, node, r, &has));
+    BASE_TRY(resize_sizes(lower, node, depth, &has));
     if (has) {
-        return eng_desc_allow(lower, node, &r->out);
+        return eng_desc_allow(lower, node, &depth->out);
     }
     const float *list = eng_node_floats(node, "scales", &count);
-    BASE_TRY(read_reals(lower, node, scales_input, r->axes.count, &scales));
-    if (scales.data == NULL && (list == NULL || count != r->axes.count)) {
+    BASE_TRY(read_reals(lower, node, scales_input, depth->axes.count, &scales));
+    if (scales.data == NULL && (list == NULL || count != depth->axes.count)) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "it has neither scales nor sizes");
     }
-    for (uint32_t i = 0; i < r->axes.count; i++) {
-        uint32_t d = r->axes.axis[i];
-        r->params->scale[d] = scales.data != NULL ? (float)eng_content_real(&scales, i) : list[i];
-        base_assert(r->out.dims[d] == r->in.dims[d]);
-        BASE_TRY(scaled_dim(lower, node, r->params, d, &r->out.dims[d]));
-        if (r->in.dims[d] == 0 && r->out.dims[d] != 0) {
+    for (uint32_t i = 0; i < depth->axes.count; i++) {
+        uint32_t d = depth->axes.axis[i];
+        depth->params->scale[d] =
+            scales.data != NULL ? (float)eng_content_real(&scales, i) : list[i];
+        base_assert(depth->out.dims[d] == depth->in.dims[d]);
+        BASE_TRY(scaled_dim(lower, node, depth->params, d, &depth->out.dims[d]));
+        if (depth->in.dims[d] == 0 && depth->out.dims[d] != 0) {
             return eng_lower_fail(lower, node, BASE_ERR_INVALID, "dimension %u is empty", d);
         }
     }
-    return eng_desc_allow(lower, node, &r->out);
+    return eng_desc_allow(lower, node, &depth->out);
 }
 
 // Whether element i of the result is element i / factor of the input, in every dimension.
@@ -287,7 +289,7 @@ static bool is_repeat(const struct eng_resize *resize, const struct eng_desc *in
     return true;
 }
 
-static enum base_status repeat_regions(struct eng_lower *lower, uint32_t x,
+static enum base_status repeat_regions(struct eng_lower *lower, uint32_t input,
                                        const struct eng_desc *in, const struct eng_desc *desc,
                                        uint32_t *out)
 {
@@ -295,7 +297,7 @@ static enum base_status repeat_regions(struct eng_lower *lower, uint32_t x,
     int64_t to[ENG_RANK_MAX];
     eng_layout_strides(in, ENG_PLAIN, from);
     eng_layout_strides(desc, ENG_PLAIN, to);
-    struct eng_map map = {.source = x, .rank = 2 * in->rank};
+    struct eng_map map = {.source = input, .rank = 2 * in->rank};
     for (uint32_t d = 0; d < in->rank; d++) {
         base_assert(desc->dims[d] % in->dims[d] == 0);
         int64_t factor = desc->dims[d] / in->dims[d];
@@ -416,12 +418,12 @@ static enum base_status lower_grid_sample(struct eng_lower *lower, const struct 
 // --- regions of interest
 
 static enum base_status roi_fail(struct eng_lower *lower, const struct eng_node *node,
-                                 const struct eng_desc *x, const struct eng_desc *rois)
+                                 const struct eng_desc *input, const struct eng_desc *rois)
 {
     char first[64];
     char second[64];
     return eng_lower_fail(lower, node, BASE_ERR_INVALID, "image %s, regions %s",
-                          eng_desc_text(x, first, sizeof(first)),
+                          eng_desc_text(input, first, sizeof(first)),
                           eng_desc_text(rois, second, sizeof(second)));
 }
 

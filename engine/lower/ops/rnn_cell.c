@@ -98,29 +98,29 @@ enum base_status eng_rnn_activations(struct eng_lower *lower, struct rnn_cell *c
 }
 
 static enum base_status activate(struct eng_lower *lower, const struct rnn_cell *cell,
-                                 uint32_t which, uint32_t x, uint32_t *out)
+                                 uint32_t which, uint32_t input, uint32_t *out)
 {
     base_assert(which <= (uint32_t)cell->kind);
     const struct rnn_activation *f = &cell->activations[which];
     if (f->is_affine) {
-        BASE_TRY(eng_nn_with(lower, ENG_MUL, x, (double)f->alpha, &x));
-        return eng_nn_with(lower, ENG_ADD, x, (double)f->beta, out);
+        BASE_TRY(eng_nn_with(lower, ENG_MUL, input, (double)f->alpha, &input));
+        return eng_nn_with(lower, ENG_ADD, input, (double)f->beta, out);
     }
     if (f->is_scaled) {
-        BASE_TRY(eng_nn_with(lower, ENG_MUL, x, (double)f->beta, &x));
-        BASE_TRY(eng_nn_unary(lower, ENG_TANH, x, &x));
-        return eng_nn_with(lower, ENG_MUL, x, (double)f->alpha, out);
+        BASE_TRY(eng_nn_with(lower, ENG_MUL, input, (double)f->beta, &input));
+        BASE_TRY(eng_nn_unary(lower, ENG_TANH, input, &input));
+        return eng_nn_with(lower, ENG_MUL, input, (double)f->alpha, out);
     }
-    return eng_emit_unary(lower, &(struct eng_unary){f->fn, f->alpha, f->beta}, x, out);
+    return eng_emit_unary(lower, &(struct eng_unary){f->fn, f->alpha, f->beta}, input, out);
 }
 
 // --- gates ---------------------------------------------------------------------------------------
 
-static enum base_status gate(struct eng_lower *lower, const struct rnn_cell *cell, uint32_t x,
+static enum base_status gate(struct eng_lower *lower, const struct rnn_cell *cell, uint32_t input,
                              uint32_t which, uint32_t *out)
 {
     base_assert(which < cell->gates);
-    return eng_nn_part(lower, x, (struct eng_part){1, which * cell->hidden, cell->hidden}, out);
+    return eng_nn_part(lower, input, (struct eng_part){1, which * cell->hidden, cell->hidden}, out);
 }
 
 // What comes together at one gate.
@@ -131,14 +131,14 @@ struct gate_terms {
 
 // Their clipped sum; the peephole looks at `c`.
 static enum base_status gate_input(struct eng_lower *lower, const struct rnn_cell *cell,
-                                   const struct gate_terms *terms, uint32_t c, uint32_t *out)
+                                   const struct gate_terms *terms, uint32_t channel, uint32_t *out)
 {
     uint32_t y;
     BASE_TRY(eng_emit_binary(lower, ENG_ADD, terms->a, terms->b, &y));
     if (terms->peephole != ENG_NONE) {
         base_assert(cell->kind == RNN_LSTM);
         uint32_t p;
-        BASE_TRY(eng_emit_binary(lower, ENG_MUL, terms->peephole, c, &p));
+        BASE_TRY(eng_emit_binary(lower, ENG_MUL, terms->peephole, channel, &p));
         BASE_TRY(eng_emit_binary(lower, ENG_ADD, y, p, &y));
     }
     if (cell->has_clip) {
@@ -167,18 +167,19 @@ static enum base_status plain_gate(struct eng_lower *lower, const struct rnn_cel
 }
 
 // The product of a state and rows of the recurrent weights.
-static enum base_status recur(struct eng_lower *lower, uint32_t h, uint32_t rows, uint32_t *out)
+static enum base_status recur(struct eng_lower *lower, uint32_t hidden, uint32_t rows,
+                              uint32_t *out)
 {
-    return eng_emit_matmul(lower, (struct eng_factor){.tensor = h},
+    return eng_emit_matmul(lower, (struct eng_factor){.tensor = hidden},
                            (struct eng_factor){rows, .transposed = true}, 1.0f, out);
 }
 
 static enum base_status step_simple(struct eng_lower *lower, const struct rnn_cell *cell,
-                                    uint32_t xw, uint32_t *h)
+                                    uint32_t xw, uint32_t *hidden)
 {
-    struct step_terms step = {.xw = xw, .h = *h};
-    BASE_TRY(recur(lower, *h, cell->recurrent, &step.hr));
-    return plain_gate(lower, cell, &step, 0, h);
+    struct step_terms step = {.xw = xw, .h = *hidden};
+    BASE_TRY(recur(lower, *hidden, cell->recurrent, &step.hr));
+    return plain_gate(lower, cell, &step, 0, hidden);
 }
 
 // The candidate state. The reset gate acts on the state before its product, or on the product.
@@ -206,13 +207,13 @@ static enum base_status gru_candidate(struct eng_lower *lower, const struct rnn_
     return activate(lower, cell, 1, sum, out);
 }
 
-// Gates z (update), r (reset), h (candidate): h' = (1 - z) * candidate + z * h, computed as
-// candidate + z * (h - candidate).
+// Gates z (update), r (reset), hidden (candidate): h' = (1 - z) * candidate + z * hidden, computed
+// as candidate + z * (hidden - candidate).
 static enum base_status step_gru(struct eng_lower *lower, const struct rnn_cell *cell, uint32_t xw,
-                                 uint32_t *h)
+                                 uint32_t *hidden)
 {
     base_assert(cell->gates == 3);
-    struct step_terms step = {.xw = xw, .h = *h};
+    struct step_terms step = {.xw = xw, .h = *hidden};
     uint32_t rows = cell->recurrent;
     uint32_t z;
     uint32_t r;
@@ -222,18 +223,18 @@ static enum base_status step_gru(struct eng_lower *lower, const struct rnn_cell 
         const struct eng_part first = {0, 0, 2 * cell->hidden};
         BASE_TRY(eng_nn_part(lower, cell->recurrent, first, &rows));
     }
-    BASE_TRY(recur(lower, *h, rows, &step.hr));
+    BASE_TRY(recur(lower, *hidden, rows, &step.hr));
     BASE_TRY(plain_gate(lower, cell, &step, 0, &z));
     BASE_TRY(plain_gate(lower, cell, &step, 1, &r));
     BASE_TRY(gru_candidate(lower, cell, &step, r, &candidate));
-    BASE_TRY(eng_emit_binary(lower, ENG_SUB, *h, candidate, &y));
+    BASE_TRY(eng_emit_binary(lower, ENG_SUB, *hidden, candidate, &y));
     BASE_TRY(eng_emit_binary(lower, ENG_MUL, z, y, &y));
-    return eng_emit_binary(lower, ENG_ADD, candidate, y, h);
+    return eng_emit_binary(lower, ENG_ADD, candidate, y, hidden);
 }
 
 // Gates i, o, f, c; peepholes in the order i, o, f.
 static enum base_status step_lstm(struct eng_lower *lower, const struct rnn_cell *cell, uint32_t xw,
-                                  uint32_t *h, uint32_t *c)
+                                  uint32_t *hidden, uint32_t *cell_state)
 {
     base_assert(cell->gates == 4);
     uint32_t hr;
@@ -242,41 +243,41 @@ static enum base_status step_lstm(struct eng_lower *lower, const struct rnn_cell
     uint32_t forget;
     uint32_t candidate;
     uint32_t out;
-    BASE_TRY(recur(lower, *h, cell->recurrent, &hr));
+    BASE_TRY(recur(lower, *hidden, cell->recurrent, &hr));
     for (uint32_t i = 0; i < 4; i++) {
         BASE_TRY(gate(lower, cell, xw, i, &gates[i].a));
         BASE_TRY(gate(lower, cell, hr, i, &gates[i].b));
         gates[i].peephole = i < 3 ? cell->peepholes[i] : ENG_NONE;
     }
-    BASE_TRY(gate_input(lower, cell, &gates[0], *c, &in));
+    BASE_TRY(gate_input(lower, cell, &gates[0], *cell_state, &in));
     BASE_TRY(activate(lower, cell, 0, in, &in));
     if (cell->input_forget) {
         BASE_TRY(eng_nn_from(lower, ENG_SUB, 1.0, in, &forget));
     } else {
-        BASE_TRY(gate_input(lower, cell, &gates[2], *c, &forget));
+        BASE_TRY(gate_input(lower, cell, &gates[2], *cell_state, &forget));
         BASE_TRY(activate(lower, cell, 0, forget, &forget));
     }
     BASE_TRY(gate_input(lower, cell, &gates[3], ENG_NONE, &candidate));
     BASE_TRY(activate(lower, cell, 1, candidate, &candidate));
-    BASE_TRY(eng_emit_binary(lower, ENG_MUL, forget, *c, &forget));
+    BASE_TRY(eng_emit_binary(lower, ENG_MUL, forget, *cell_state, &forget));
     BASE_TRY(eng_emit_binary(lower, ENG_MUL, in, candidate, &in));
-    BASE_TRY(eng_emit_binary(lower, ENG_ADD, forget, in, c));
-    BASE_TRY(gate_input(lower, cell, &gates[1], *c, &out));
+    BASE_TRY(eng_emit_binary(lower, ENG_ADD, forget, in, cell_state));
+    BASE_TRY(gate_input(lower, cell, &gates[1], *cell_state, &out));
     BASE_TRY(activate(lower, cell, 0, out, &out));
-    BASE_TRY(activate(lower, cell, 2, *c, &candidate));
-    return eng_emit_binary(lower, ENG_MUL, out, candidate, h);
+    BASE_TRY(activate(lower, cell, 2, *cell_state, &candidate));
+    return eng_emit_binary(lower, ENG_MUL, out, candidate, hidden);
 }
 
 enum base_status eng_rnn_step(struct eng_lower *lower, const struct rnn_cell *cell,
-                              uint32_t projected, uint32_t *h, uint32_t *c)
+                              uint32_t projected, uint32_t *hidden, uint32_t *cell_state)
 {
     base_assert(eng_lower_desc(lower, projected)->dims[1] == cell->gates * cell->hidden);
     switch (cell->kind) {
     case RNN_LSTM:
-        return step_lstm(lower, cell, projected, h, c);
+        return step_lstm(lower, cell, projected, hidden, cell_state);
     case RNN_GRU:
-        return step_gru(lower, cell, projected, h);
+        return step_gru(lower, cell, projected, hidden);
     default:
-        return step_simple(lower, cell, projected, h);
+        return step_simple(lower, cell, projected, hidden);
     }
 }

@@ -35,9 +35,10 @@ struct rnn_cell {
 // Reads the activations of direction `direction` of `count`.
 BASE_NODISCARD enum base_status eng_rnn_activations(struct eng_lower *lower, struct rnn_cell *cell,
                                                     uint32_t direction);
-// One step: `projected` [batch, gates * hidden] is what the input contributes with its biases; *h
-// (and *c of LSTM) [batch, hidden] go from the state before to the one after.
+// One step: `projected` [batch, gates * hidden] is what the input contributes with its biases;
+// *hidden (and *c of LSTM) [batch, hidden] go from the state before to the one after.
 BASE_NODISCARD enum base_status eng_rnn_step(struct eng_lower *lower, const struct rnn_cell *cell,
-                                             uint32_t projected, uint32_t *h, uint32_t *c);
+                                             uint32_t projected, uint32_t *hidden,
+                                             uint32_t *cell_state);
 
 #endif

@@ -110,10 +110,10 @@ enum base_status gw_segment_make(struct gw_segment_log *log, uint64_t base, int 
     return BASE_OK;
 }
 
-static int compare_segments(const void *a, const void *b)
+static int compare_segments(const void *left, const void *right)
 {
-    uint64_t x = ((const struct gw_segment *)a)->base;
-    uint64_t y = ((const struct gw_segment *)b)->base;
+    uint64_t x = ((const struct gw_segment *)left)->base;
+    uint64_t y = ((const struct gw_segment *)right)->base;
     return x < y ? -1 : x > y;
 }
 

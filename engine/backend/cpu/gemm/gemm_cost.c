@@ -101,33 +101,38 @@ double eng_gemm_pack_estimate(const struct eng_gemm_plan *plan, const struct eng
     return bytes_us(rates, 2 * bytes, bytes) / rates->threads;
 }
 
-double eng_blas_estimate(const struct eng_cost_rates *rates, int64_t images, int64_t m, int64_t n,
-                         int64_t k)
+double eng_blas_estimate(const struct eng_cost_rates *rates, int64_t images, int64_t rows,
+                         int64_t columns, int64_t depth)
 {
     base_assert(rates->blas_flops_per_us > 0); // else there is no BLAS to ask about
-    base_assert(images > 0 && m > 0 && n > 0 && k > 0);
-    const double bytes = ((double)m * (double)k + (double)k * (double)n) * sizeof(float);
-    const double compute = 2 * (double)m * (double)n * (double)k / rates->blas_flops_per_us;
+    base_assert(images > 0 && rows > 0 && columns > 0 && depth > 0);
+    const double bytes =
+        ((double)rows * (double)depth + (double)depth * (double)columns) * sizeof(float);
+    const double compute =
+        2 * (double)rows * (double)columns * (double)depth / rates->blas_flops_per_us;
     // It packs both operands each time.
     const double us = (double)images * (compute + 2 * bytes_us(rates, bytes, bytes));
     return rates->machine->call_us +
            shared(rates, us, images > 1 ? (double)images : rates->threads, rates->threads);
 }
 
-bool eng_cost_is_streaming(const struct eng_cost_rates *rates, int64_t rows, int64_t n, int64_t k)
+bool eng_cost_is_streaming(const struct eng_cost_rates *rates, int64_t rows, int64_t columns,
+                           int64_t depth)
 {
-    return rows < STREAMING_ROWS && (double)n * (double)k * sizeof(float) > rates->l2_bytes / 2;
+    return rows < STREAMING_ROWS &&
+           (double)columns * (double)depth * sizeof(float) > rates->l2_bytes / 2;
 }
 
-bool eng_gemm_same_cut(const struct eng_gemm_plan *a, const struct eng_gemm_plan *b)
+bool eng_gemm_same_cut(const struct eng_gemm_plan *left, const struct eng_gemm_plan *right)
 {
-    const uint32_t k = a->k;
-    const uint32_t kc_a = a->kc < k ? a->kc : k;
-    const uint32_t kc_b = b->kc < k ? b->kc : k;
+    const uint32_t k = left->k;
+    const uint32_t kc_a = left->kc < k ? left->kc : k;
+    const uint32_t kc_b = right->kc < k ? right->kc : k;
     // Short segments are taken several at a time.
-    const bool same_k = a->segment_count == 1 ? kc_a == kc_b : a->kc == b->kc;
-    return same_k && a->band_rows == b->band_rows && a->splits == b->splits &&
-           (a->fill == NULL) == (b->fill == NULL) && a->lda == b->lda && a->width == b->width;
+    const bool same_k = left->segment_count == 1 ? kc_a == kc_b : left->kc == right->kc;
+    return same_k && left->band_rows == right->band_rows && left->splits == right->splits &&
+           (left->fill == NULL) == (right->fill == NULL) && left->lda == right->lda &&
+           left->width == right->width;
 }
 
 struct eng_prepare eng_tuning_context(const struct eng_prepare *ctx, enum eng_tuning tuning)

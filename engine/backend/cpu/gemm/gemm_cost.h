@@ -23,19 +23,20 @@ double eng_gemm_estimate(const struct eng_gemm_plan *plan, const struct eng_cost
                          uint32_t threads);
 // Packing the second operand, which each run does when it changes.
 double eng_gemm_pack_estimate(const struct eng_gemm_plan *plan, const struct eng_cost_rates *rates);
-// The same of `images` products of m x k by k x n handed to BLAS, on all threads.
-double eng_blas_estimate(const struct eng_cost_rates *rates, int64_t images, int64_t m, int64_t n,
-                         int64_t k);
+// The same of `images` products of rows x depth by depth x columns handed to BLAS, on all threads.
+double eng_blas_estimate(const struct eng_cost_rates *rates, int64_t images, int64_t rows,
+                         int64_t columns, int64_t depth);
 
 // Whether a product mostly waits for weights from memory: measuring it again and again, with the
 // weights at hand, would show nothing.
-bool eng_cost_is_streaming(const struct eng_cost_rates *rates, int64_t rows, int64_t n, int64_t k);
+bool eng_cost_is_streaming(const struct eng_cost_rates *rates, int64_t rows, int64_t columns,
+                           int64_t depth);
 
 // --- how a product's loops may be cut ------------------------------------------------------------
 
 const char *eng_tuning_name(enum eng_tuning tuning); // "rows"; never NULL
 // Whether two plans run the same loops.
-bool eng_gemm_same_cut(const struct eng_gemm_plan *a, const struct eng_gemm_plan *b);
+bool eng_gemm_same_cut(const struct eng_gemm_plan *left, const struct eng_gemm_plan *right);
 // The context a tuning is prepared with; ALONE has no pool.
 struct eng_prepare eng_tuning_context(const struct eng_prepare *ctx, enum eng_tuning tuning);
 

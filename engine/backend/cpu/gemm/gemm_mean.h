@@ -37,7 +37,7 @@ BASE_NODISCARD enum base_status eng_gemm_mean_new(const struct eng_prepare *prep
 size_t eng_gemm_mean_floats(const struct eng_gemm_mean *mean);
 // The bias to use in a product of the rows at `a`: in `scratch`, or `bias` itself (NULL: none) when
 // nothing is corrected. The same for any number of threads.
-const float *eng_gemm_mean_bias(const struct eng_gemm_mean *mean, const float *a, const float *bias,
-                                float *scratch, struct eng_pool *pool);
+const float *eng_gemm_mean_bias(const struct eng_gemm_mean *mean, const float *values,
+                                const float *bias, float *scratch, struct eng_pool *pool);
 
 #endif

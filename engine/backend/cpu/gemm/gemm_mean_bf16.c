@@ -40,10 +40,11 @@ struct packing {
     int64_t panels;
 };
 
-static __m512 load_weights(const struct packing *packing, int64_t k, int64_t column, int64_t count)
+static __m512 load_weights(const struct packing *packing, int64_t depth, int64_t column,
+                           int64_t count)
 {
     const struct eng_gemm_source *s = packing->source;
-    const float *from = s->data + k * s->strides[0] + column * s->stride_n;
+    const float *from = s->data + depth * s->strides[0] + column * s->stride_n;
     if (s->stride_n == 1) {
         return _mm512_maskz_loadu_ps((__mmask16)(0xffffu >> (LANES - count)), from);
     }
@@ -54,8 +55,8 @@ static __m512 load_weights(const struct packing *packing, int64_t k, int64_t col
     return _mm512_loadu_ps(values);
 }
 
-// What rounding takes from (up to) 16 weights of row k; 0 where there are none.
-static __m512 residues(const struct packing *packing, int64_t k, int64_t column)
+// What rounding takes from (up to) 16 weights of row depth; 0 where there are none.
+static __m512 residues(const struct packing *packing, int64_t depth, int64_t column)
 {
     int64_t count = packing->source->n - column;
     if (count <= 0) {
@@ -63,7 +64,7 @@ static __m512 residues(const struct packing *packing, int64_t k, int64_t column)
     }
     count = count < LANES ? count : LANES;
     const __m512 scale = _mm512_set1_ps(packing->source->scale);
-    const __m512 value = _mm512_mul_ps(load_weights(packing, k, column, count), scale);
+    const __m512 value = _mm512_mul_ps(load_weights(packing, depth, column, count), scale);
     const __m512i bits = _mm512_castps_si512(value);
     const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
     const __m512i up = _mm512_add_epi32(_mm512_add_epi32(bits, odd), _mm512_set1_epi32(0x7fff));
@@ -74,13 +75,14 @@ static __m512 residues(const struct packing *packing, int64_t k, int64_t column)
 }
 
 // Four rows of steps for 16 columns, as bytes side by side.
-static __m512i pack_four(const struct packing *packing, int64_t k, int64_t column, __m512 inverse)
+static __m512i pack_four(const struct packing *packing, int64_t depth, int64_t column,
+                         __m512 inverse)
 {
     __m512i bytes = _mm512_setzero_si512();
     for (int64_t i = 0; i < TOGETHER; i++) {
         __m512i step = _mm512_set1_epi32(STEP_NONE);
-        if (k + i < packing->source->dims[0]) {
-            const __m512 x = _mm512_mul_ps(residues(packing, k + i, column), inverse);
+        if (depth + i < packing->source->dims[0]) {
+            const __m512 x = _mm512_mul_ps(residues(packing, depth + i, column), inverse);
             step = _mm512_add_epi32(step, _mm512_cvtps_epi32(x)); // from 1 to 255
         }
         bytes = _mm512_or_si512(bytes, _mm512_sllv_epi32(step, _mm512_set1_epi32((int)i * 8)));
@@ -189,10 +191,10 @@ size_t eng_gemm_mean_floats(const struct eng_gemm_mean *mean)
            lines(mean->fours);
 }
 
-static const float *sampled_row(const struct mean_run *run, int64_t i)
+static const float *sampled_row(const struct mean_run *run, int64_t index)
 {
     const struct eng_gemm_mean *mean = run->mean;
-    return run->a + i * mean->rows / mean->sampled * mean->a_stride;
+    return run->a + index * mean->rows / mean->sampled * mean->a_stride;
 }
 
 // A whole chunk of columns: sums stay in registers.
@@ -330,12 +332,12 @@ static void correct(void *ctx, int64_t begin, int64_t end, uint32_t worker)
     }
 }
 
-const float *eng_gemm_mean_bias(const struct eng_gemm_mean *mean, const float *a, const float *bias,
-                                float *scratch, struct eng_pool *pool)
+const float *eng_gemm_mean_bias(const struct eng_gemm_mean *mean, const float *values,
+                                const float *bias, float *scratch, struct eng_pool *pool)
 {
     struct mean_run run = {
         .mean = mean,
-        .a = a,
+        .a = values,
         .bias = bias,
         .energies = scratch,
         .sums = scratch + mean->chunks * SAMPLE_MAX,

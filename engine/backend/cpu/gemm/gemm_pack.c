@@ -10,10 +10,11 @@
 
 #include <string.h>
 
-size_t eng_gemm_packed_floats(const struct eng_gemm_kernels *kernels, int64_t k, int64_t n)
+size_t eng_gemm_packed_floats(const struct eng_gemm_kernels *kernels, int64_t depth,
+                              int64_t columns)
 {
-    const int64_t width = (n + kernels->vl - 1) / kernels->vl * kernels->vl;
-    return (size_t)(k * width);
+    const int64_t width = (columns + kernels->vl - 1) / kernels->vl * kernels->vl;
+    return (size_t)(depth * width);
 }
 
 // A run of the last dim of K in one panel.

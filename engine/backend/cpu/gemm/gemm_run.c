@@ -61,14 +61,14 @@ void eng_gemm_plan_act(struct eng_gemm_plan *plan, const struct eng_epilogue *ep
     }
 }
 
-static int64_t min_i64(int64_t a, int64_t b)
+static int64_t min_i64(int64_t left, int64_t right)
 {
-    return a < b ? a : b;
+    return left < right ? left : right;
 }
 
-static int64_t div_up(int64_t a, int64_t b)
+static int64_t div_up(int64_t left, int64_t right)
 {
-    return (a + b - 1) / b;
+    return (left + right - 1) / right;
 }
 
 // The height of tiles that does `count` rows in the least time, the last tile being what is left:
@@ -229,17 +229,17 @@ static uint32_t part_of_k(const struct eng_gemm_plan *plan, bool whole)
 
 // The block's range of K for one panel: in blocks of whole segments when they are short, of parts
 // of one when they are long. Sums wait in C between blocks.
-static void run_panel(const struct eng_gemm_plan *plan, const struct block *block, const float *b,
-                      uint32_t n)
+static void run_panel(const struct eng_gemm_plan *plan, const struct block *block,
+                      const float *right, uint32_t count)
 {
     const uint32_t vl = plan->kernels->vl;
-    const uint32_t nv = (n + vl - 1) / vl;
+    const uint32_t nv = (count + vl - 1) / vl;
     const uint32_t width = (nv > 2 ? 2 : nv) * vl;
     struct eng_gemm_tile tile = {
         .lda = (size_t)plan->lda,
         .ldc = (size_t)plan->ldc,
         .ldr = (size_t)plan->ldc,
-        .n = n,
+        .n = count,
         .b_next = (size_t)plan->segment_count * plan->k * width,
         .act = plan->act,
         .alpha = plan->alpha,
@@ -257,7 +257,7 @@ static void run_panel(const struct eng_gemm_plan *plan, const struct block *bloc
         tile.segments = plan->segments + segment;
         for (uint32_t k = block->k; k < block->k_end; k += part) {
             tile.k = block->k_end - k < part ? block->k_end - k : part;
-            tile.b = b + ((size_t)segment * plan->k + k) * width;
+            tile.b = right + ((size_t)segment * plan->k + k) * width;
             tile.accumulate = segment > 0 || k > 0;
             tile.finish = left == tile.segment_count && k + tile.k == plan->k;
             now.a = block->a + k;

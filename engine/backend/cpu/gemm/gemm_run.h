@@ -19,8 +19,8 @@ struct eng_gemm_band {
 };
 // Copies the band's rows into `buffer` in the form the plan's a_row, lda and segments describe:
 // padding, or breaking strides that collide in the cache.
-typedef void (*eng_gemm_fill_fn)(const void *ctx, const float *x, const struct eng_gemm_band *band,
-                                 float *buffer);
+typedef void (*eng_gemm_fill_fn)(const void *ctx, const float *input,
+                                 const struct eng_gemm_band *band, float *buffer);
 
 struct eng_gemm_plan {
     const struct eng_gemm_kernels *kernels;
@@ -77,8 +77,9 @@ BASE_NODISCARD enum base_status eng_gemm_plan_product(const struct eng_prepare *
                                                       struct eng_gemm_plan *out_plan);
 void eng_gemm_execute(const struct eng_gemm_run *run, struct eng_pool *pool);
 
-// Floats of a packed [k][n] operand.
-size_t eng_gemm_packed_floats(const struct eng_gemm_kernels *kernels, int64_t k, int64_t n);
+// Floats of a packed [depth][columns] operand.
+size_t eng_gemm_packed_floats(const struct eng_gemm_kernels *kernels, int64_t depth,
+                              int64_t columns);
 // How an operand to be packed is read: element (k, n) at n * stride_n + the mixed-radix offset of k
 // over dims (last fastest).
 #define ENG_GEMM_K_DIMS 4
@@ -104,9 +105,9 @@ static inline int64_t eng_gemm_pairs(const struct eng_gemm_kernels *kernels, int
 }
 // The table for products of bfloat16 where the session wants them and this processor has them.
 const struct eng_gemm_kernels *eng_gemm_low_kernels(const struct eng_prepare *prepare);
-static inline int64_t eng_gemm_panels(const struct eng_gemm_kernels *kernels, int64_t n)
+static inline int64_t eng_gemm_panels(const struct eng_gemm_kernels *kernels, int64_t count)
 {
-    return (n + kernels->nr - 1) / kernels->nr;
+    return (count + kernels->nr - 1) / kernels->nr;
 }
 
 #endif

@@ -83,29 +83,31 @@
     } while (0)
 
 // The vector of channels at c.
-INLINE void dw_vector(const struct eng_dw_block *block, size_t c, M mask, const int pixels,
+INLINE void dw_vector(const struct eng_dw_block *block, size_t channel, M mask, const int pixels,
                       const bool full)
 {
     const size_t step = block->step;
     V bias = V_ZERO();
     if (block->bias != NULL) {
-        bias = full ? V_LOAD(block->bias + c) : V_LOAD_M(block->bias + c, mask);
+        bias = full ? V_LOAD(block->bias + channel) : V_LOAD_M(block->bias + channel, mask);
     }
     DW_PIXELS(DW_DECLARE)
     for (uint32_t t = 0; block->chained && t < block->tap_count; t += 3) {
-        const float *p0 = block->in[t] + c, *p1 = p0 + 3 * step, *p2 = p0 + 6 * step;
-        const V w0 = full ? V_LOAD(block->weights[t] + c) : V_LOAD_M(block->weights[t] + c, mask);
-        const V w1 =
-            full ? V_LOAD(block->weights[t + 1] + c) : V_LOAD_M(block->weights[t + 1] + c, mask);
-        const V w2 =
-            full ? V_LOAD(block->weights[t + 2] + c) : V_LOAD_M(block->weights[t + 2] + c, mask);
+        const float *p0 = block->in[t] + channel, *p1 = p0 + 3 * step, *p2 = p0 + 6 * step;
+        const V w0 = full ? V_LOAD(block->weights[t] + channel)
+                          : V_LOAD_M(block->weights[t] + channel, mask);
+        const V w1 = full ? V_LOAD(block->weights[t + 1] + channel)
+                          : V_LOAD_M(block->weights[t + 1] + channel, mask);
+        const V w2 = full ? V_LOAD(block->weights[t + 2] + channel)
+                          : V_LOAD_M(block->weights[t + 2] + channel, mask);
         const bool left = block->inside[t] != block->all,
                    right = block->inside[t + 2] != block->all;
         DW_CHAIN(s);
     }
     for (uint32_t t = block->chained ? block->tap_count : 0; t < block->tap_count; t++) {
-        const float *p0 = block->in[t] + c, *p1 = p0 + 3 * step, *p2 = p0 + 6 * step;
-        const V w = full ? V_LOAD(block->weights[t] + c) : V_LOAD_M(block->weights[t] + c, mask);
+        const float *p0 = block->in[t] + channel, *p1 = p0 + 3 * step, *p2 = p0 + 6 * step;
+        const V w = full ? V_LOAD(block->weights[t] + channel)
+                         : V_LOAD_M(block->weights[t] + channel, mask);
         const uint32_t inside = block->inside[t];
         if (inside == block->all) {
             DW_PIXELS(DW_FMA)
@@ -113,9 +115,9 @@ INLINE void dw_vector(const struct eng_dw_block *block, size_t c, M mask, const 
             DW_PIXELS(DW_FMA_INSIDE)
         }
     }
-    const float *residual = block->residual != NULL ? block->residual + c : NULL;
+    const float *residual = block->residual != NULL ? block->residual + channel : NULL;
     const size_t out_step = block->out_step;
-    float *out = block->out + c;
+    float *out = block->out + channel;
     DW_FINISH(block->act, block->alpha, block->beta);
 }
 
@@ -123,7 +125,7 @@ INLINE void dw_vector(const struct eng_dw_block *block, size_t c, M mask, const 
 #define DW_BELOW(i)  V t##i = bias, u##i = bias;
 #define DW_ROTATE(i) s##i = t##i, t##i = u##i, u##i = bias;
 #define DW_WEIGHTS(row)                                                                            \
-    const float *w = strip->weights + (size_t)(row)*3 * strip->channels + c;                       \
+    const float *w = strip->weights + (size_t)(row)*3 * strip->channels + channel;                 \
     const V w0 = full ? V_LOAD(w) : V_LOAD_M(w, mask);                                             \
     w += strip->channels;                                                                          \
     const V w1 = full ? V_LOAD(w) : V_LOAD_M(w, mask);                                             \
@@ -133,20 +135,20 @@ INLINE void dw_vector(const struct eng_dw_block *block, size_t c, M mask, const 
 // The vector of channels at c, down the rows: each input row is read once, for the three rows of
 // output it is part of. When row i comes, s holds the sums of output row i - 2, t and u those of
 // the next.
-INLINE void dw_strip_vector(const struct eng_dw_strip *strip, size_t c, M mask, const int pixels,
-                            const bool full)
+INLINE void dw_strip_vector(const struct eng_dw_strip *strip, size_t channel, M mask,
+                            const int pixels, const bool full)
 {
     const size_t step = strip->step, out_step = strip->out_step;
     const bool left = strip->left, right = strip->right;
     V bias = V_ZERO();
     if (strip->bias != NULL) {
-        bias = full ? V_LOAD(strip->bias + c) : V_LOAD_M(strip->bias + c, mask);
+        bias = full ? V_LOAD(strip->bias + channel) : V_LOAD_M(strip->bias + channel, mask);
     }
     DW_PIXELS(DW_DECLARE)
     DW_PIXELS(DW_BELOW)
     for (uint32_t i = 0; i < strip->rows + 2; i++) {
         if (strip->in[i] != NULL) {
-            const float *p0 = strip->in[i] + c, *p1 = p0 + 3 * step, *p2 = p0 + 6 * step;
+            const float *p0 = strip->in[i] + channel, *p1 = p0 + 3 * step, *p2 = p0 + 6 * step;
             if (i >= 2) {
                 DW_WEIGHTS(2)
                 DW_CHAIN(s);
@@ -161,7 +163,7 @@ INLINE void dw_strip_vector(const struct eng_dw_strip *strip, size_t c, M mask, 
             }
         }
         if (i >= 2) {
-            const size_t at = (i - 2) * strip->out_row + c;
+            const size_t at = (i - 2) * strip->out_row + channel;
             const float *residual = strip->residual != NULL ? strip->residual + at : NULL;
             float *out = strip->out + at;
             DW_FINISH(strip->act, strip->alpha, strip->beta);

@@ -77,21 +77,21 @@ static void multiply(const struct eng_gemm_tile *gemm_tile, bool tall,
     _tile_stored(3, &sums[SIDE][SIDE], c_bytes);
 }
 
-static __m512 activate(const struct eng_gemm_tile *gemm_tile, __m512 x)
+static __m512 activate(const struct eng_gemm_tile *gemm_tile, __m512 value)
 {
     const __m512 low = _mm512_set1_ps(gemm_tile->alpha), high = _mm512_set1_ps(gemm_tile->beta);
     const __m512 zero = _mm512_setzero_ps(), one = _mm512_set1_ps(1.0f);
     switch (gemm_tile->act) {
     case ENG_GEMM_ACT_CLIP:
-        return _mm512_min_ps(high, _mm512_max_ps(low, x));
+        return _mm512_min_ps(high, _mm512_max_ps(low, value));
     case ENG_GEMM_ACT_LEAKY:
-        return _mm512_fmadd_ps(low, _mm512_min_ps(zero, x), _mm512_max_ps(zero, x));
+        return _mm512_fmadd_ps(low, _mm512_min_ps(zero, value), _mm512_max_ps(zero, value));
     case ENG_GEMM_ACT_HARD_SWISH: {
-        const __m512 gate = _mm512_max_ps(zero, _mm512_fmadd_ps(low, x, high));
-        return _mm512_mul_ps(x, _mm512_min_ps(one, gate));
+        const __m512 gate = _mm512_max_ps(zero, _mm512_fmadd_ps(low, value, high));
+        return _mm512_mul_ps(value, _mm512_min_ps(one, gate));
     }
     default:
-        return x;
+        return value;
     }
 }
 

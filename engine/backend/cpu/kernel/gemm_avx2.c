@@ -12,22 +12,23 @@
 // Lane i of a mask taken at offset 8 - n is set for i < n.
 static const int32_t mask_bits[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
 
-static inline __m256i mask_of(uint32_t n)
+static inline __m256i mask_of(uint32_t count)
 {
-    return _mm256_loadu_si256((const __m256i *)(const void *)(mask_bits + 8 - n));
+    return _mm256_loadu_si256((const __m256i *)(const void *)(mask_bits + 8 - count));
 }
 
-static inline __m256 exp2i(__m256 x)
+static inline __m256 exp2i(__m256 value)
 {
-    const __m256i bits = _mm256_add_epi32(_mm256_cvtps_epi32(x), _mm256_set1_epi32(127));
+    const __m256i bits = _mm256_add_epi32(_mm256_cvtps_epi32(value), _mm256_set1_epi32(127));
     return _mm256_castsi256_ps(_mm256_slli_epi32(bits, 23));
 }
 
 // A product written out, because the compiler otherwise moves sums from register to register, and
 // with 12 of 16 in use some of them through memory.
-static inline __attribute__((always_inline)) __m256 add_product(__m256 a, __m256 b, __m256 sum)
+static inline __attribute__((always_inline)) __m256 add_product(__m256 left, __m256 right,
+                                                                __m256 sum)
 {
-    __asm__ volatile("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b));
+    __asm__ volatile("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(left), "x"(right));
     return sum;
 }
 

@@ -10,9 +10,10 @@
 
 // A product written out, because the compiler otherwise moves sums from register to register, and
 // with 28 of 32 in use some of them through memory.
-static inline __attribute__((always_inline)) __m512 add_product(__m512 a, __m512 b, __m512 sum)
+static inline __attribute__((always_inline)) __m512 add_product(__m512 left, __m512 right,
+                                                                __m512 sum)
 {
-    __asm__ volatile("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+    __asm__ volatile("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(left), "v"(right));
     return sum;
 }
 

@@ -127,9 +127,9 @@ void eng_wino_in4_bf16(const struct eng_wino_tile *tile)
 }
 
 // e^x within 1e-4 of itself: no less than what follows keeps.
-static inline __m512 short_exp(__m512 x)
+static inline __m512 short_exp(__m512 value)
 {
-    __m512 t = _mm512_mul_ps(x, _mm512_set1_ps(1.44269504f));
+    __m512 t = _mm512_mul_ps(value, _mm512_set1_ps(1.44269504f));
     // The order keeps NaN: both return the second when either is one.
     t = _mm512_min_ps(_mm512_set1_ps(127.0f), _mm512_max_ps(_mm512_set1_ps(-127.0f), t));
     const __m512 n = _mm512_roundscale_ps(t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -140,31 +140,32 @@ static inline __m512 short_exp(__m512 x)
     return _mm512_scalef_ps(p, n);
 }
 
-// x sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3), with a quotient of 14 bits.
-static inline __m512 short_gelu_tanh(__m512 x)
+// x sigmoid(2u), u = sqrt(2/pi) (value + 0.044715 value^3), with a quotient of 14 bits.
+static inline __m512 short_gelu_tanh(__m512 value)
 {
-    const __m512 square = _mm512_mul_ps(x, x);
+    const __m512 square = _mm512_mul_ps(value, value);
     const __m512 u = _mm512_fmadd_ps(square, _mm512_set1_ps(-0.044715f * 1.5957691216f),
                                      _mm512_set1_ps(-1.5957691216f));
-    const __m512 e = short_exp(_mm512_mul_ps(x, u));
-    return _mm512_mul_ps(x, _mm512_rcp14_ps(_mm512_add_ps(e, _mm512_set1_ps(1.0f))));
+    const __m512 e = short_exp(_mm512_mul_ps(value, u));
+    return _mm512_mul_ps(value, _mm512_rcp14_ps(_mm512_add_ps(e, _mm512_set1_ps(1.0f))));
 }
 
-void eng_gemm_act_rows_bf16(float *c, size_t rows, size_t ldc, size_t n, enum eng_gemm_act act)
+void eng_gemm_act_rows_bf16(float *out, size_t rows, size_t ldc, size_t count,
+                            enum eng_gemm_act act)
 {
-    base_assert(act != ENG_GEMM_ACT_NONE && (rows <= 1 || ldc >= n));
+    base_assert(act != ENG_GEMM_ACT_NONE && (rows <= 1 || ldc >= count));
     if (act != ENG_GEMM_ACT_GELU_TANH) {
-        eng_gemm_avx512.act_rows(c, rows, ldc, n, act);
+        eng_gemm_avx512.act_rows(out, rows, ldc, count, act);
         return;
     }
-    for (size_t r = 0; r < rows; r++, c += ldc) {
+    for (size_t r = 0; r < rows; r++, out += ldc) {
         size_t i = 0;
-        for (; i + V_LANES <= n; i += V_LANES) {
-            V_STORE(c + i, short_gelu_tanh(V_LOAD(c + i)));
+        for (; i + V_LANES <= count; i += V_LANES) {
+            V_STORE(out + i, short_gelu_tanh(V_LOAD(out + i)));
         }
-        if (i < n) {
-            const M tail = M_TAIL((uint32_t)(n - i));
-            V_STORE_M(c + i, tail, short_gelu_tanh(V_LOAD_M(c + i, tail)));
+        if (i < count) {
+            const M tail = M_TAIL((uint32_t)(count - i));
+            V_STORE_M(out + i, tail, short_gelu_tanh(V_LOAD_M(out + i, tail)));
         }
     }
 }

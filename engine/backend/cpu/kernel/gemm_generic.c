@@ -11,44 +11,44 @@ typedef float v4 __attribute__((vector_size(16)));
 typedef int v4i __attribute__((vector_size(16)));
 typedef float v4u __attribute__((vector_size(16), aligned(4), may_alias));
 
-static inline v4 v4_load(const float *p)
+static inline v4 v4_load(const float *from)
 {
-    return *(const v4u *)(const void *)p;
+    return *(const v4u *)(const void *)from;
 }
 
-static inline void v4_store(float *p, v4 x)
+static inline void v4_store(float *to, v4 value)
 {
-    *(v4u *)(void *)p = x;
+    *(v4u *)(void *)to = value;
 }
 
-static inline v4 v4_load_some(const float *p, uint32_t n)
+static inline v4 v4_load_some(const float *from, uint32_t count)
 {
     v4 x = {0};
-    memcpy(&x, p, n * sizeof(float));
+    memcpy(&x, from, count * sizeof(float));
     return x;
 }
 
-static inline void v4_store_some(float *p, uint32_t n, v4 x)
+static inline void v4_store_some(float *to, uint32_t count, v4 value)
 {
-    memcpy(p, &x, n * sizeof(float));
+    memcpy(to, &value, count * sizeof(float));
 }
 
 // As the vector instructions have it: the second operand when either is no number.
-static inline v4 v4_choose(v4i mask, v4 a, v4 b)
+static inline v4 v4_choose(v4i mask, v4 left, v4 right)
 {
-    return (v4)((mask & (v4i)a) | (~mask & (v4i)b));
+    return (v4)((mask & (v4i)left) | (~mask & (v4i)right));
 }
 
 // Adding and subtracting 1.5 * 2^23 rounds to an integer; NaN stays.
-static inline v4 v4_round(v4 x)
+static inline v4 v4_round(v4 value)
 {
     const v4 big = {12582912.0f, 12582912.0f, 12582912.0f, 12582912.0f};
-    return (x + big) - big;
+    return (value + big) - big;
 }
 
-static inline v4 v4_exp2i(v4 x)
+static inline v4 v4_exp2i(v4 value)
 {
-    const v4 bounded = v4_choose(x == x, x, (v4){0});
+    const v4 bounded = v4_choose(value == value, value, (v4){0});
     return (v4)((__builtin_convertvector(bounded, v4i) + 127) << 23);
 }
 

@@ -161,7 +161,7 @@ struct eng_gemm_kernels {
     void (*enter)(void);
     void (*leave)(void);
     // Activation over rows x n at c, rows ldc apart: the ones not done in registers.
-    void (*act_rows)(float *c, size_t rows, size_t ldc, size_t n, enum eng_gemm_act act);
+    void (*act_rows)(float *out, size_t rows, size_t ldc, size_t count, enum eng_gemm_act act);
     const eng_dw_block_fn *dw_block; // [pixels - 1]
     const eng_dw_strip_fn *dw_strip; // [pixels - 1]; NULL: blocks are faster
     eng_wino_tile_fn wino_in[7];     // by unit: 2, 4, 6
@@ -192,7 +192,8 @@ struct eng_gemm_pixels {
 // The same for pixels; zeroes behind the channels.
 void eng_gemm_pixels_to_bf16(const struct eng_gemm_pixels *pixels, uint16_t *to);
 // The activations of tables of pairs.
-void eng_gemm_act_rows_bf16(float *c, size_t rows, size_t ldc, size_t n, enum eng_gemm_act act);
+void eng_gemm_act_rows_bf16(float *out, size_t rows, size_t ldc, size_t count,
+                            enum eng_gemm_act act);
 // Input transforms of tables of pairs.
 void eng_wino_in2_bf16(const struct eng_wino_tile *tile);
 void eng_wino_in4_bf16(const struct eng_wino_tile *tile);

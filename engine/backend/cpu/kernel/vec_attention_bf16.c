@@ -55,7 +55,7 @@ bool eng_attention_low_plan(struct eng_attention_low *low)
 }
 
 // Keys: pairs along their length lie in memory as they are wanted, so panels are words turned over.
-static void pack_keys(const struct eng_attention_low *low, const float *k, int64_t stride,
+static void pack_keys(const struct eng_attention_low *low, const float *from, int64_t stride,
                       float *words, float *out)
 {
     for (int64_t c = 0; c < low->t; c += PANEL, out += low->d_pairs * PANEL) {
@@ -63,7 +63,7 @@ static void pack_keys(const struct eng_attention_low *low, const float *k, int64
         if (count < PANEL) {
             memset(out, 0, (size_t)(low->d_pairs * PANEL) * sizeof(float));
         }
-        const struct eng_gemm_pixels keys = {.from = k + c * stride,
+        const struct eng_gemm_pixels keys = {.from = from + c * stride,
                                              .count = (size_t)count,
                                              .step = (size_t)stride,
                                              .channels = (size_t)low->d,
@@ -89,14 +89,14 @@ static void pack_pair(const float *even, const float *odd, int64_t columns, int6
     }
 }
 
-static void pack_values(const struct eng_attention_low *low, const float *v, int64_t stride,
+static void pack_values(const struct eng_attention_low *low, const float *values, int64_t stride,
                         float *out)
 {
     for (int64_t c = 0; c < low->e; c += PANEL) {
         const int64_t columns = low->e - c < PANEL ? low->e - c : PANEL;
         const int64_t width = round_up(columns, LANES);
         for (int64_t p = 0; p < low->t_pairs; p++, out += width) {
-            const float *even = v + 2 * p * stride + c;
+            const float *even = values + 2 * p * stride + c;
             pack_pair(2 * p < low->t ? even : NULL, 2 * p + 1 < low->t ? even + stride : NULL,
                       columns, width, out);
         }
@@ -112,15 +112,15 @@ void eng_attention_low_pack(const struct eng_attention_low *low,
 }
 
 // Exponentials, normalised, as pairs; zeroes behind them.
-static void put_weights(const float *s, int64_t n, float factor, int64_t pairs, float *out)
+static void put_weights(const float *scores, int64_t count, float factor, int64_t pairs, float *out)
 {
     uint16_t *to = (uint16_t *)(void *)out;
-    base_assert(n <= 2 * pairs);
+    base_assert(count <= 2 * pairs);
     const __m512 f = _mm512_set1_ps(factor);
     for (int64_t i = 0; i < round_up(2 * pairs, LANES); i += LANES) {
-        const int64_t left = n - i < LANES ? n - i : LANES;
+        const int64_t left = count - i < LANES ? count - i : LANES;
         const __mmask16 mask = left > 0 ? (__mmask16)(0xffffu >> (LANES - left)) : 0;
-        const __m512 x = mask != 0 ? _mm512_maskz_loadu_ps(mask, s + i) : _mm512_setzero_ps();
+        const __m512 x = mask != 0 ? _mm512_maskz_loadu_ps(mask, scores + i) : _mm512_setzero_ps();
         _mm256_storeu_si256((__m256i *)(void *)(to + i),
                             (__m256i)_mm512_cvtneps_pbh(_mm512_mul_ps(x, f)));
     }

@@ -13,7 +13,7 @@
 
 // acc = A B for `rows` rows of A (a constant where this is inlined) and one panel of B.
 static inline __attribute__((always_inline)) void
-tile_product(int rows, const float *a, int64_t a_stride, const float *b, int64_t k,
+tile_product(int rows, const float *left, int64_t a_stride, const float *right, int64_t depth,
              vf acc[VEC_TILE_ROWS][VEC_TILE_VECTORS])
 {
     VEC_UNROLL
@@ -23,15 +23,15 @@ tile_product(int rows, const float *a, int64_t a_stride, const float *b, int64_t
             acc[r][j] = vf_set(0.0f);
         }
     }
-    for (int64_t i = 0; i < k; i++) {
+    for (int64_t i = 0; i < depth; i++) {
         vf column[VEC_TILE_VECTORS];
         VEC_UNROLL
         for (int j = 0; j < VEC_TILE_VECTORS; j++) {
-            column[j] = vf_load(b + i * VEC_PANEL + j * VW);
+            column[j] = vf_load(right + i * VEC_PANEL + j * VW);
         }
         VEC_UNROLL
         for (int r = 0; r < rows; r++) {
-            vf x = vf_set(a[r * a_stride + i]);
+            vf x = vf_set(left[r * a_stride + i]);
             VEC_UNROLL
             for (int j = 0; j < VEC_TILE_VECTORS; j++) {
                 acc[r][j] = vf_fma(x, column[j], acc[r][j]);
@@ -40,13 +40,12 @@ tile_product(int rows, const float *a, int64_t a_stride, const float *b, int64_t
     }
 }
 
-static inline __attribute__((always_inline)) void tile_store(int rows, const float *a,
-                                                             int64_t a_stride, const float *b,
-                                                             int64_t k, float *c, int64_t c_stride,
-                                                             int64_t columns, const float *factors)
+static inline __attribute__((always_inline)) void
+tile_store(int rows, const float *one, int64_t a_stride, const float *right, int64_t depth,
+           float *out, int64_t c_stride, int64_t columns, const float *factors)
 {
     vf acc[VEC_TILE_ROWS][VEC_TILE_VECTORS];
-    tile_product(rows, a, a_stride, b, k, acc);
+    tile_product(rows, one, a_stride, right, depth, acc);
     VEC_UNROLL
     for (int r = 0; r < rows; r++) {
         vf f = vf_set(factors == NULL ? 1.0f : factors[r]);
@@ -54,47 +53,50 @@ static inline __attribute__((always_inline)) void tile_store(int rows, const flo
         for (int j = 0; j < VEC_TILE_VECTORS; j++) {
             int64_t left = columns - j * VW;
             if (left >= VW) {
-                vf_store(c + r * c_stride + j * VW, acc[r][j] * f);
+                vf_store(out + r * c_stride + j * VW, acc[r][j] * f);
             } else if (left > 0) {
-                vf_store_n(c + r * c_stride + j * VW, acc[r][j] * f, left);
+                vf_store_n(out + r * c_stride + j * VW, acc[r][j] * f, left);
             }
         }
     }
 }
 
 // C = A B for one panel of B, rows scaled by `factors` when given.
-static void panel_product(int64_t rows, const float *a, int64_t a_stride, const float *b, int64_t k,
-                          float *c, int64_t c_stride, int64_t columns, const float *factors)
+static void panel_product(int64_t rows, const float *left, int64_t a_stride, const float *right,
+                          int64_t depth, float *out, int64_t c_stride, int64_t columns,
+                          const float *factors)
 {
     while (rows >= VEC_TILE_ROWS) {
-        tile_store(VEC_TILE_ROWS, a, a_stride, b, k, c, c_stride, columns, factors);
+        tile_store(VEC_TILE_ROWS, left, a_stride, right, depth, out, c_stride, columns, factors);
         rows -= VEC_TILE_ROWS;
-        a += VEC_TILE_ROWS * a_stride;
-        c += VEC_TILE_ROWS * c_stride;
+        left += VEC_TILE_ROWS * a_stride;
+        out += VEC_TILE_ROWS * c_stride;
         factors = factors == NULL ? NULL : factors + VEC_TILE_ROWS;
     }
     if (rows >= 2) {
-        tile_store(2, a, a_stride, b, k, c, c_stride, columns, factors);
+        tile_store(2, left, a_stride, right, depth, out, c_stride, columns, factors);
         if (rows >= 4) {
-            tile_store(2, a + 2 * a_stride, a_stride, b, k, c + 2 * c_stride, c_stride, columns,
-                       factors == NULL ? NULL : factors + 2);
+            tile_store(2, left + 2 * a_stride, a_stride, right, depth, out + 2 * c_stride, c_stride,
+                       columns, factors == NULL ? NULL : factors + 2);
         }
     }
     if (rows % 2 != 0) {
-        tile_store(1, a + (rows - 1) * a_stride, a_stride, b, k, c + (rows - 1) * c_stride,
-                   c_stride, columns, factors == NULL ? NULL : factors + rows - 1);
+        tile_store(1, left + (rows - 1) * a_stride, a_stride, right, depth,
+                   out + (rows - 1) * c_stride, c_stride, columns,
+                   factors == NULL ? NULL : factors + rows - 1);
     }
 }
 
 // s = s * scale + mask; returns the largest.
-static float mask_row(float *s, int64_t n, float scale, const float *mask, int64_t mask_stride)
+static float mask_row(float *scores, int64_t count, float scale, const float *mask,
+                      int64_t mask_stride)
 {
     vf f = vf_set(scale);
     vf m = vf_set(-INFINITY);
     vf add = vf_set(mask != NULL && mask_stride == 0 ? mask[0] : 0.0f);
     float largest = -INFINITY;
     int64_t i = 0;
-    for (; i + VW <= n; i += VW) {
+    for (; i + VW <= count; i += VW) {
         if (mask_stride == 1) {
             add = vf_load(mask + i);
         } else if (mask_stride != 0) {
@@ -104,24 +106,24 @@ static float mask_row(float *s, int64_t n, float scale, const float *mask, int64
             }
             add = vf_load(lanes);
         }
-        vf x = vf_fma(vf_load(s + i), f, add);
-        vf_store(s + i, x);
+        vf x = vf_fma(vf_load(scores + i), f, add);
+        vf_store(scores + i, x);
         m = vf_max(x, m);
     }
-    for (; i < n; i++) {
-        s[i] = s[i] * scale + (mask != NULL ? mask[i * mask_stride] : 0.0f);
-        largest = s[i] > largest ? s[i] : largest;
+    for (; i < count; i++) {
+        scores[i] = scores[i] * scale + (mask != NULL ? mask[i * mask_stride] : 0.0f);
+        largest = scores[i] > largest ? scores[i] : largest;
     }
     float vectors = vf_hmax(m);
     return vectors > largest ? vectors : largest;
 }
 
 // Scores of one row become the exponentials of a softmax; returns what normalises them.
-static float attention_softmax(float *s, int64_t n, float scale, const float *mask,
+static float attention_softmax(float *scores, int64_t count, float scale, const float *mask,
                                int64_t mask_stride)
 {
-    const float most = mask_row(s, n, scale, mask, mask_stride);
-    return 1.0f / exp_row(s, s, n, most);
+    const float most = mask_row(scores, count, scale, mask, mask_stride);
+    return 1.0f / exp_row(scores, scores, count, most);
 }
 
 // Scores of a block of rows against all keys, their softmax (kept unnormalised), and the sum of the
@@ -179,7 +181,7 @@ static void transpose(const float *src, int64_t src_stride, float *dst, int64_t 
     }
 }
 
-static void attention_pack(const float *x, int64_t stride, int64_t rows, int64_t columns,
+static void attention_pack(const float *input, int64_t stride, int64_t rows, int64_t columns,
                            bool transposed, float *out)
 {
     for (int64_t c = 0; c < columns; c += VEC_PANEL, out += rows * VEC_PANEL) {
@@ -188,11 +190,11 @@ static void attention_pack(const float *x, int64_t stride, int64_t rows, int64_t
             memset(out, 0, (size_t)(rows * VEC_PANEL) * sizeof(float));
         }
         if (transposed) {
-            transpose(x + c * stride, stride, out, VEC_PANEL, count, rows);
+            transpose(input + c * stride, stride, out, VEC_PANEL, count, rows);
             continue;
         }
         for (int64_t r = 0; r < rows; r++) {
-            memcpy(out + r * VEC_PANEL, x + r * stride + c, (size_t)count * sizeof(float));
+            memcpy(out + r * VEC_PANEL, input + r * stride + c, (size_t)count * sizeof(float));
         }
     }
 }
@@ -200,23 +202,22 @@ static void attention_pack(const float *x, int64_t stride, int64_t rows, int64_t
 #ifdef VEC_HAS_WEAVE
 // One vector of columns over some rows. `count` is a constant where this is inlined, so that the
 // picks stay in registers. Whole vectors are loaded: the rows after these allow it.
-static inline __attribute__((always_inline)) void weave_column(const struct eng_vec_weave *w,
-                                                               const float *const *sources,
-                                                               int64_t j, uint32_t count, float *y,
-                                                               int64_t begin, int64_t end)
+static inline __attribute__((always_inline)) void
+weave_column(const struct eng_vec_weave *weave, const float *const *sources, int64_t column,
+             uint32_t count, float *output, int64_t begin, int64_t end)
 {
-    const struct eng_vec_weave_op *op = &w->ops[w->first[j]];
+    const struct eng_vec_weave_op *op = &weave->ops[weave->first[column]];
     struct vec_pick picks[VEC_WEAVE_OPS];
     const float *from[VEC_WEAVE_OPS];
     int64_t strides[VEC_WEAVE_OPS];
-    int64_t columns = w->columns - j * VW;
+    int64_t columns = weave->columns - column * VW;
     VEC_UNROLL
     for (uint32_t i = 0; i < count; i++) {
-        strides[i] = w->strides[op[i].source];
+        strides[i] = weave->strides[op[i].source];
         from[i] = sources[op[i].source] + begin * strides[i] + op[i].offset;
         picks[i] = vec_pick_load(op[i].index);
     }
-    float *out = y + begin * w->out_stride + j * VW;
+    float *out = output + begin * weave->out_stride + column * VW;
     for (int64_t r = begin; r < end; r++) {
         vf acc = vf_set(0.0f);
         VEC_UNROLL
@@ -229,55 +230,55 @@ static inline __attribute__((always_inline)) void weave_column(const struct eng_
         } else {
             vf_store_n(out, acc, columns);
         }
-        out += w->out_stride;
+        out += weave->out_stride;
     }
 }
 
 // The same with any number of operations, reading no more than they take.
 static void weave_column_exact(const struct eng_vec_weave *weave, const float *const *sources,
-                               int64_t j, float *y, int64_t begin, int64_t end)
+                               int64_t column, float *output, int64_t begin, int64_t end)
 {
-    int64_t columns = weave->columns - j * VW < VW ? weave->columns - j * VW : VW;
+    int64_t columns = weave->columns - column * VW < VW ? weave->columns - column * VW : VW;
     for (int64_t r = begin; r < end; r++) {
         vf acc = vf_set(0.0f);
-        for (uint32_t i = weave->first[j]; i < weave->first[j + 1]; i++) {
+        for (uint32_t i = weave->first[column]; i < weave->first[column + 1]; i++) {
             const struct eng_vec_weave_op *op = &weave->ops[i];
             const float *from = sources[op->source] + r * weave->strides[op->source] + op->offset;
             acc = vec_weave(acc, vec_pick_load(op->index), vf_load_n(from, op->count));
         }
-        vf_store_n(y + r * weave->out_stride + j * VW, acc, columns);
+        vf_store_n(output + r * weave->out_stride + column * VW, acc, columns);
     }
 }
 
 static void weave_block(const struct eng_vec_weave *vec_weave, const float *const *sources,
-                        float *y, int64_t begin, int64_t end, bool whole)
+                        float *output, int64_t begin, int64_t end, bool whole)
 {
     for (int64_t j = 0; j * VW < vec_weave->columns; j++) {
         switch (whole ? vec_weave->first[j + 1] - vec_weave->first[j] : 0) {
         case 2:
-            weave_column(vec_weave, sources, j, 2, y, begin, end);
+            weave_column(vec_weave, sources, j, 2, output, begin, end);
             break;
         case 3:
-            weave_column(vec_weave, sources, j, 3, y, begin, end);
+            weave_column(vec_weave, sources, j, 3, output, begin, end);
             break;
         case 4:
-            weave_column(vec_weave, sources, j, 4, y, begin, end);
+            weave_column(vec_weave, sources, j, 4, output, begin, end);
             break;
         case 5:
-            weave_column(vec_weave, sources, j, 5, y, begin, end);
+            weave_column(vec_weave, sources, j, 5, output, begin, end);
             break;
         case 6:
-            weave_column(vec_weave, sources, j, 6, y, begin, end);
+            weave_column(vec_weave, sources, j, 6, output, begin, end);
             break;
         default:
-            weave_column_exact(vec_weave, sources, j, y, begin, end);
+            weave_column_exact(vec_weave, sources, j, output, begin, end);
             break;
         }
     }
 }
 
-static void weave_rows(const struct eng_vec_weave *vec_weave, const float *const *sources, float *y,
-                       int64_t rows)
+static void weave_rows(const struct eng_vec_weave *vec_weave, const float *const *sources,
+                       float *output, int64_t rows)
 {
     // Rows whose whole vectors end before the last element this call may read.
     int64_t whole = rows;
@@ -291,50 +292,51 @@ static void weave_rows(const struct eng_vec_weave *vec_weave, const float *const
     }
     whole = whole < 0 ? 0 : whole;
     for (int64_t r = 0; r < whole; r += VEC_WEAVE_ROWS) {
-        weave_block(vec_weave, sources, y, r,
+        weave_block(vec_weave, sources, output, r,
                     r + VEC_WEAVE_ROWS < whole ? r + VEC_WEAVE_ROWS : whole, true);
     }
-    weave_block(vec_weave, sources, y, whole, rows, false);
+    weave_block(vec_weave, sources, output, whole, rows, false);
 }
 #endif
 
-static void zip2_n(const float *a, const float *b, float *dst, int64_t n)
+static void zip2_n(const float *left, const float *right, float *dst, int64_t count)
 {
     int64_t i = 0;
-    for (; i + VW <= n; i += VW) {
-        vec_zip2(vf_load(a + i), vf_load(b + i), dst + 2 * i);
+    for (; i + VW <= count; i += VW) {
+        vec_zip2(vf_load(left + i), vf_load(right + i), dst + 2 * i);
     }
-    for (; i < n; i++) {
-        move_word(dst + 2 * i, a + i);
-        move_word(dst + 2 * i + 1, b + i);
+    for (; i < count; i++) {
+        move_word(dst + 2 * i, left + i);
+        move_word(dst + 2 * i + 1, right + i);
     }
 }
 
-static void zip3_n(const float *a, const float *b, const float *c, float *dst, int64_t n)
+static void zip3_n(const float *left, const float *right, const float *addend, float *dst,
+                   int64_t count)
 {
     int64_t i = 0;
 #ifdef VEC_HAS_ZIP3
-    for (; i + VW <= n; i += VW) {
-        vec_zip3(vf_load(a + i), vf_load(b + i), vf_load(c + i), dst + 3 * i);
+    for (; i + VW <= count; i += VW) {
+        vec_zip3(vf_load(left + i), vf_load(right + i), vf_load(addend + i), dst + 3 * i);
     }
 #endif
-    for (; i < n; i++) {
-        move_word(dst + 3 * i, a + i);
-        move_word(dst + 3 * i + 1, b + i);
-        move_word(dst + 3 * i + 2, c + i);
+    for (; i < count; i++) {
+        move_word(dst + 3 * i, left + i);
+        move_word(dst + 3 * i + 1, right + i);
+        move_word(dst + 3 * i + 2, addend + i);
     }
 }
 
-static void unzip2_n(const float *src, float *even, int64_t n)
+static void unzip2_n(const float *src, float *even, int64_t count)
 {
     int64_t i = 0;
-    for (; i + VW < n; i += VW) { // one element less: the last odd one may not exist
+    for (; i + VW < count; i += VW) { // one element less: the last odd one may not exist
         vf low;
         vf high;
         vec_unzip2(src + 2 * i, &low, &high);
         vf_store(even + i, low);
     }
-    for (; i < n; i++) {
+    for (; i < count; i++) {
         move_word(even + i, src + 2 * i);
     }
 }

@@ -140,84 +140,84 @@ VEC_COMPARE(less_equal, vf_le(a, b))
 VEC_COMPARE(greater, vf_lt(b, a))
 VEC_COMPARE(greater_equal, vf_le(b, a))
 
-static void select_n(const uint8_t *cond, const float *pa, const float *pb, float *py, int64_t n,
-                     int64_t a_step, int64_t b_step)
+static void select_n(const uint8_t *cond, const float *pa, const float *pb, float *py,
+                     int64_t count, int64_t a_step, int64_t b_step)
 {
     int64_t i = 0;
-    for (; i + VW <= n; i += VW) {
+    for (; i + VW <= count; i += VW) {
         vf a = a_step != 0 ? vf_load(pa + i) : vf_set(pa[0]);
         vf b = b_step != 0 ? vf_load(pb + i) : vf_set(pb[0]);
         vf_store(py + i, vf_pick(vm_load(cond + i), a, b));
     }
-    for (; i < n; i++) {
+    for (; i < count; i++) {
         py[i] = cond[i] != 0 ? pa[i * a_step] : pb[i * b_step];
     }
 }
 
-static void fill_n(float *y, float value, int64_t n)
+static void fill_n(float *output, float value, int64_t count)
 {
     vf v = vf_set(value);
     int64_t i = 0;
-    for (; i + VW <= n; i += VW) {
-        vf_store(y + i, v);
+    for (; i + VW <= count; i += VW) {
+        vf_store(output + i, v);
     }
-    if (i < n) {
-        vf_store_n(y + i, v, n - i);
+    if (i < count) {
+        vf_store_n(output + i, v, count - i);
     }
 }
 
-static void cast_f16_to_f32(const void *x, void *y, int64_t n)
+static void cast_f16_to_f32(const void *input, void *output, int64_t count)
 {
-    const uint16_t *from = x;
-    float *to = y;
+    const uint16_t *from = input;
+    float *to = output;
     int64_t i = 0;
 #ifdef VEC_HAS_F16
-    for (; i + VW <= n; i += VW) {
+    for (; i + VW <= count; i += VW) {
         vf_store(to + i, vec_f16_load(from + i));
     }
 #endif
-    for (; i < n; i++) {
+    for (; i < count; i++) {
         to[i] = eng_f16_to_f32(from[i]);
     }
 }
 
-static void cast_f32_to_f16(const void *x, void *y, int64_t n)
+static void cast_f32_to_f16(const void *input, void *output, int64_t count)
 {
-    const float *from = x;
-    uint16_t *to = y;
+    const float *from = input;
+    uint16_t *to = output;
     int64_t i = 0;
 #ifdef VEC_HAS_F16
-    for (; i + VW <= n; i += VW) {
+    for (; i + VW <= count; i += VW) {
         vec_f16_store(to + i, vf_load(from + i));
     }
 #endif
-    for (; i < n; i++) {
+    for (; i < count; i++) {
         to[i] = eng_f16_from_f32(from[i]);
     }
 }
 
-static void cast_bf16_to_f32(const void *x, void *y, int64_t n)
+static void cast_bf16_to_f32(const void *input, void *output, int64_t count)
 {
-    const uint16_t *from = x;
-    float *to = y;
+    const uint16_t *from = input;
+    float *to = output;
     int64_t i = 0;
-    for (; i + VW <= n; i += VW) {
+    for (; i + VW <= count; i += VW) {
         uint32_t bits[VW];
         for (int j = 0; j < VW; j++) {
             bits[j] = (uint32_t)from[i + j] << 16;
         }
         memcpy(to + i, bits, sizeof bits);
     }
-    for (; i < n; i++) {
+    for (; i < count; i++) {
         to[i] = eng_bf16_to_f32(from[i]);
     }
 }
 
-static void cast_f32_to_bf16(const void *x, void *y, int64_t n)
+static void cast_f32_to_bf16(const void *input, void *output, int64_t count)
 {
-    const float *from = x;
-    uint16_t *to = y;
-    for (int64_t i = 0; i < n; i++) {
+    const float *from = input;
+    uint16_t *to = output;
+    for (int64_t i = 0; i < count; i++) {
         to[i] = eng_bf16_from_f32(from[i]);
     }
 }

@@ -5,29 +5,30 @@
 
 #include "backend/cpu/kernel/vec_kernels.h"
 
-static inline vf pool_grad_load(const float *p, int64_t count)
+static inline vf pool_grad_load(const float *from, int64_t count)
 {
-    return count == VW ? vf_load(p) : vf_load_n(p, count);
+    return count == VW ? vf_load(from) : vf_load_n(from, count);
 }
 
-static inline void pool_grad_add(float *p, vf x, int64_t count)
+static inline void pool_grad_add(float *to, vf value, int64_t count)
 {
     if (count == VW) {
-        vf_store(p, vf_load(p) + x);
+        vf_store(to, vf_load(to) + value);
     } else {
-        vf_store_n(p, vf_load_n(p, count) + x, count);
+        vf_store_n(to, vf_load_n(to, count) + value, count);
     }
 }
 
 // Which position holds the maximum, as whole numbers from 0: the first of equals, the last NaN.
-static inline vf pool_grad_find(const struct eng_vec_window *vec_window, int64_t c, int64_t count)
+static inline vf pool_grad_find(const struct eng_vec_window *vec_window, int64_t channel,
+                                int64_t count)
 {
-    vf most = pool_grad_load(vec_window->x + c, count), place = vf_set(0.0f);
+    vf most = pool_grad_load(vec_window->x + channel, count), place = vf_set(0.0f);
     float number = 0.0f;
     for (int64_t d = 0; d < vec_window->planes; d++) {
         for (int64_t r = 0; r < vec_window->rows; r++) {
             const float *x =
-                vec_window->x + d * vec_window->plane_stride + r * vec_window->row_stride + c;
+                vec_window->x + d * vec_window->plane_stride + r * vec_window->row_stride + channel;
             for (int64_t k = 0; k < vec_window->columns;
                  k++, x += vec_window->column_stride, number += 1.0f) {
                 const vf value = pool_grad_load(x, count);
@@ -82,9 +83,9 @@ static void pool_average_grad(const struct eng_vec_window *vec_window, const flo
 }
 
 // Sums of `vectors` vectors of channels side by side, so that several are under way.
-static inline __attribute__((always_inline)) void dot_vectors(const float *a, int64_t a_step,
-                                                              const float *b, int64_t b_step,
-                                                              int64_t n, float *sums,
+static inline __attribute__((always_inline)) void dot_vectors(const float *left, int64_t a_step,
+                                                              const float *right, int64_t b_step,
+                                                              int64_t count, float *sums,
                                                               const int vectors)
 {
     vf sum[4];
@@ -92,10 +93,10 @@ static inline __attribute__((always_inline)) void dot_vectors(const float *a, in
     for (int v = 0; v < vectors; v++) {
         sum[v] = vf_load(sums + v * VW);
     }
-    for (int64_t i = 0; i < n; i++, a += a_step, b += b_step) {
+    for (int64_t i = 0; i < count; i++, left += a_step, right += b_step) {
         VEC_UNROLL
         for (int v = 0; v < vectors; v++) {
-            sum[v] = vf_fma(vf_load(a + v * VW), vf_load(b + v * VW), sum[v]);
+            sum[v] = vf_fma(vf_load(left + v * VW), vf_load(right + v * VW), sum[v]);
         }
     }
     VEC_UNROLL
@@ -104,22 +105,22 @@ static inline __attribute__((always_inline)) void dot_vectors(const float *a, in
     }
 }
 
-static void dot_columns(const float *a, int64_t a_step, const float *b, int64_t b_step, int64_t n,
-                        float *sums, int64_t columns)
+static void dot_columns(const float *one, int64_t a_step, const float *right, int64_t b_step,
+                        int64_t count, float *sums, int64_t columns)
 {
     int64_t c = 0;
     for (; c + 4 * VW <= columns; c += 4 * VW) {
-        dot_vectors(a + c, a_step, b + c, b_step, n, sums + c, 4);
+        dot_vectors(one + c, a_step, right + c, b_step, count, sums + c, 4);
     }
     for (; c + VW <= columns; c += VW) {
-        dot_vectors(a + c, a_step, b + c, b_step, n, sums + c, 1);
+        dot_vectors(one + c, a_step, right + c, b_step, count, sums + c, 1);
     }
     if (c < columns) {
         const int64_t left = columns - c;
         vf sum = vf_load_n(sums + c, left);
-        for (int64_t i = 0; i < n; i++) {
-            sum = vf_fma(vf_load_n(a + i * a_step + c, left), vf_load_n(b + i * b_step + c, left),
-                         sum);
+        for (int64_t i = 0; i < count; i++) {
+            sum = vf_fma(vf_load_n(one + i * a_step + c, left),
+                         vf_load_n(right + i * b_step + c, left), sum);
         }
         vf_store_n(sums + c, sum, left);
     }

@@ -11,22 +11,25 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// y[i] = f(x[i]). May work in place.
-typedef void (*eng_vec_unary_fn)(const float *x, float *y, int64_t n, float alpha, float beta);
-// y[i] = f(a[i], b[i]); the forms with one value in place of an operand read element 0 of it. May
-// work in place on either operand.
-typedef void (*eng_vec_binary_fn)(const float *a, const float *b, float *y, int64_t n);
+// output[i] = f(input[i]). May work in place.
+typedef void (*eng_vec_unary_fn)(const float *input, float *output, int64_t count, float alpha,
+                                 float beta);
+// output[i] = f(a[i], b[i]); the forms with one value in place of an operand read element 0 of it.
+// May work in place on either operand.
+typedef void (*eng_vec_binary_fn)(const float *left, const float *right, float *output,
+                                  int64_t count);
 // The same with bytes 0 or 1 as the result.
-typedef void (*eng_vec_compare_fn)(const float *a, const float *b, uint8_t *y, int64_t n);
+typedef void (*eng_vec_compare_fn)(const float *left, const float *right, uint8_t *output,
+                                   int64_t count);
 enum eng_vec_form { ENG_VEC_BOTH, ENG_VEC_B_ONE, ENG_VEC_A_ONE, ENG_VEC_FORM_COUNT };
 
-// Converts n elements.
-typedef void (*eng_vec_cast_fn)(const void *x, void *y, int64_t n);
+// Converts count elements.
+typedef void (*eng_vec_cast_fn)(const void *input, void *output, int64_t count);
 
-typedef float (*eng_vec_reduce_row_fn)(const float *x, int64_t n);
-// y[c] = reduction of x[r * stride + c] over r in 0..n-1.
-typedef void (*eng_vec_reduce_columns_fn)(const float *x, int64_t n, int64_t stride, float *y,
-                                          int64_t columns);
+typedef float (*eng_vec_reduce_row_fn)(const float *input, int64_t count);
+// output[c] = reduction of input[r * stride + c] over r in 0..n-1.
+typedef void (*eng_vec_reduce_columns_fn)(const float *input, int64_t count, int64_t stride,
+                                          float *output, int64_t columns);
 
 // One window of a pool: `planes` x `rows` x `columns` positions, each a run of channels.
 struct eng_vec_window {
@@ -35,7 +38,8 @@ struct eng_vec_window {
     int64_t plane_stride, row_stride, column_stride;
     float factor; // average: 1 / divisor
 };
-typedef void (*eng_vec_pool_fn)(const struct eng_vec_window *window, float *y, int64_t channels);
+typedef void (*eng_vec_pool_fn)(const struct eng_vec_window *window, float *output,
+                                int64_t channels);
 // Adds dy, the gradient of the window's result, to dx, which lies as the window's x does.
 typedef void (*eng_vec_pool_grad_fn)(const struct eng_vec_window *window, const float *dy,
                                      float *dx, int64_t channels);
@@ -81,38 +85,39 @@ struct eng_vec_kernels {
     eng_vec_binary_fn binary[ENG_BINARY_COUNT][ENG_VEC_FORM_COUNT]; // NULL: likewise
     eng_vec_compare_fn compare[ENG_BINARY_COUNT][ENG_VEC_FORM_COUNT];
     // y = cond ? a : b; a_step, b_step 0: one value. In place on a or b.
-    void (*select)(const uint8_t *cond, const float *a, const float *b, float *y, int64_t n,
-                   int64_t a_step, int64_t b_step);
-    void (*fill)(float *y, float value, int64_t n);
+    void (*select)(const uint8_t *cond, const float *left, const float *right, float *output,
+                   int64_t count, int64_t a_step, int64_t b_step);
+    void (*fill)(float *output, float value, int64_t count);
     eng_vec_cast_fn f16_to_f32, f32_to_f16, bf16_to_f32, f32_to_bf16;
 
     eng_vec_reduce_row_fn reduce_row[ENG_REDUCE_COUNT]; // sums and products unscaled
     eng_vec_reduce_columns_fn reduce_columns[ENG_REDUCE_COUNT];
     // First (or last) position of the largest (or smallest) element.
-    int64_t (*arg_row)(const float *x, int64_t n, bool is_max, bool last);
-    void (*softmax_row)(const float *x, float *y, int64_t n, bool log); // in place allowed
-    void (*softmax_columns)(const float *x, float *y, int64_t n, int64_t stride, int64_t columns,
-                            bool log);
+    int64_t (*arg_row)(const float *input, int64_t count, bool is_max, bool last);
+    void (*softmax_row)(const float *input, float *output, int64_t count,
+                        bool log); // in place allowed
+    void (*softmax_columns)(const float *input, float *output, int64_t count, int64_t stride,
+                            int64_t columns, bool log);
     // Mean and 1 / sqrt(variance + epsilon) of a row; rms: mean 0.
-    void (*norm_stats)(const float *x, int64_t n, bool rms, float epsilon, float *mean,
+    void (*norm_stats)(const float *input, int64_t count, bool rms, float epsilon, float *mean,
                        float *inverse);
     // y = (x - mean) * inverse * scale[i] + bias[i]; steps 0: one value for the row. In place.
-    void (*norm_apply)(const float *x, float *y, int64_t n, float mean, float inverse,
+    void (*norm_apply)(const float *input, float *output, int64_t count, float mean, float inverse,
                        const float *scale, const float *bias, int64_t step);
     eng_vec_pool_fn pool_max, pool_average;
     eng_vec_pool_grad_fn pool_max_grad, pool_average_grad;
     // sums[c] += a[i * a_step + c] * b[i * b_step + c], over i of 0..n-1.
-    void (*dot_columns)(const float *a, int64_t a_step, const float *b, int64_t b_step, int64_t n,
-                        float *sums, int64_t columns);
+    void (*dot_columns)(const float *left, int64_t a_step, const float *right, int64_t b_step,
+                        int64_t count, float *sums, int64_t columns);
 
     int64_t panel; // columns of a packed panel of attention_pack
     // Packs a [rows, columns] matrix into panels of `panel` columns, zero-filled; each panel holds
     // its rows one after the other. transposed: the source is read as [columns, rows].
-    void (*attention_pack)(const float *x, int64_t stride, int64_t rows, int64_t columns,
+    void (*attention_pack)(const float *input, int64_t stride, int64_t rows, int64_t columns,
                            bool transposed, float *out);
-    void (*attention_rows)(const struct eng_vec_attention *a);
+    void (*attention_rows)(const struct eng_vec_attention *attention);
     // exp(s * scale + mask - the largest of them) in place; returns 1 / their sum.
-    float (*attention_softmax)(float *s, int64_t n, float scale, const float *mask,
+    float (*attention_softmax)(float *scores, int64_t count, float scale, const float *mask,
                                int64_t mask_stride);
 
     // dst[c * dst_stride + r] = src[r * src_stride + c], 4-byte elements.
@@ -120,11 +125,12 @@ struct eng_vec_kernels {
                       int64_t rows, int64_t columns);
     int64_t lanes; // of a vector
     // NULL: not worth it here.
-    void (*weave)(const struct eng_vec_weave *w, const float *const *sources, float *y,
+    void (*weave)(const struct eng_vec_weave *plan, const float *const *sources, float *output,
                   int64_t rows);
-    void (*zip2)(const float *a, const float *b, float *dst, int64_t n);
-    void (*zip3)(const float *a, const float *b, const float *c, float *dst, int64_t n);
-    void (*unzip2)(const float *src, float *even, int64_t n); // even elements of 2n
+    void (*zip2)(const float *left, const float *right, float *dst, int64_t count);
+    void (*zip3)(const float *left, const float *right, const float *addend, float *dst,
+                 int64_t count);
+    void (*unzip2)(const float *src, float *even, int64_t count); // even elements of 2n
 };
 
 extern const struct eng_vec_kernels eng_vec_generic;

@@ -40,11 +40,11 @@
         return total;                                                                              \
     }
 
-static inline float vec_product(vf a)
+static inline float vec_product(vf value)
 {
     float lanes[VW];
     float product = 1.0f;
-    vf_store(lanes, a);
+    vf_store(lanes, value);
     for (int i = 0; i < VW; i++) {
         product *= lanes[i];
     }
@@ -66,66 +66,66 @@ VEC_REDUCE_ROW(min_number, INFINITY, vf_min(x, s),
 VEC_REDUCE_ROW(nan_count, 0.0f, s + vf_pick(vf_unordered(x, x), vf_set(1.0f), vf_set(0.0f)),
                VEC_FOLD_SUM, total + (e != e ? 1.0f : 0.0f))
 
-static float reduce_row_max(const float *x, int64_t n)
+static float reduce_row_max(const float *input, int64_t count)
 {
-    return reduce_row_nan_count(x, n) > 0.0f ? NAN : reduce_row_max_number(x, n);
+    return reduce_row_nan_count(input, count) > 0.0f ? NAN : reduce_row_max_number(input, count);
 }
 
-static float reduce_row_min(const float *x, int64_t n)
+static float reduce_row_min(const float *input, int64_t count)
 {
-    return reduce_row_nan_count(x, n) > 0.0f ? NAN : reduce_row_min_number(x, n);
+    return reduce_row_nan_count(input, count) > 0.0f ? NAN : reduce_row_min_number(input, count);
 }
 
-// y = e^(x - shift); returns the sum.
-static float exp_row(const float *x, float *y, int64_t n, float shift)
+// output = e^(input - shift); returns the sum.
+static float exp_row(const float *input, float *output, int64_t count, float shift)
 {
     vf m = vf_set(shift);
     vf sum0 = vf_set(0.0f);
     vf sum1 = vf_set(0.0f);
     int64_t i = 0;
-    for (; i + 2 * VW <= n; i += 2 * VW) {
-        vf a = vm_exp(vf_load(x + i) - m);
-        vf b = vm_exp(vf_load(x + i + VW) - m);
+    for (; i + 2 * VW <= count; i += 2 * VW) {
+        vf a = vm_exp(vf_load(input + i) - m);
+        vf b = vm_exp(vf_load(input + i + VW) - m);
         sum0 = sum0 + a;
         sum1 = sum1 + b;
-        vf_store(y + i, a);
-        vf_store(y + i + VW, b);
+        vf_store(output + i, a);
+        vf_store(output + i + VW, b);
     }
-    for (; i < n; i += VW) {
-        int64_t left = n - i < VW ? n - i : VW;
+    for (; i < count; i += VW) {
+        int64_t left = count - i < VW ? count - i : VW;
         float lanes[VW];
         vf_store(lanes, vf_set(-INFINITY));
-        vf_store_n(lanes, vf_load_n(x + i, left) - m, left);
+        vf_store_n(lanes, vf_load_n(input + i, left) - m, left);
         vf a = vm_exp(vf_load(lanes)); // 0 beyond the row
         sum0 = sum0 + a;
-        vf_store_n(y + i, a, left);
+        vf_store_n(output + i, a, left);
     }
     return vf_sum(sum0 + sum1);
 }
 
 // The same without storing.
-static float exp_sum_row(const float *x, int64_t n, float shift)
+static float exp_sum_row(const float *input, int64_t count, float shift)
 {
     vf m = vf_set(shift);
     vf sum = vf_set(0.0f);
     float total = 0.0f;
     int64_t i = 0;
-    for (; i + VW <= n; i += VW) {
-        sum = sum + vm_exp(vf_load(x + i) - m);
+    for (; i + VW <= count; i += VW) {
+        sum = sum + vm_exp(vf_load(input + i) - m);
     }
-    for (; i < n; i++) {
-        total += expf(x[i] - shift);
+    for (; i < count; i++) {
+        total += expf(input[i] - shift);
     }
     return total + vf_sum(sum);
 }
 
-static float reduce_row_log_sum_exp(const float *x, int64_t n)
+static float reduce_row_log_sum_exp(const float *input, int64_t count)
 {
-    float m = reduce_row_max(x, n);
+    float m = reduce_row_max(input, count);
     if (isinf(m)) {
         return m;
     }
-    return m + logf(exp_sum_row(x, n, m));
+    return m + logf(exp_sum_row(input, count, m));
 }
 
 // Columns of a strided matrix, four vectors of columns at a time. `part` reduces VEC_PART_ROWS
@@ -196,12 +196,12 @@ VEC_REDUCE_COLUMNS(prod, 1.0f, s *x, a *b)
 VEC_REDUCE_COLUMNS(max, -INFINITY, vm_maximum(x, s), vm_maximum(a, b))
 VEC_REDUCE_COLUMNS(min, INFINITY, vm_minimum(x, s), vm_minimum(a, b))
 
-static int64_t find_row(const float *x, int64_t n, float wanted, bool last)
+static int64_t find_row(const float *input, int64_t count, float wanted, bool last)
 {
     bool nan = wanted != wanted;
     if (last) {
-        for (int64_t i = n - 1; i > 0; i--) {
-            if (x[i] == wanted || (nan && x[i] != x[i])) {
+        for (int64_t i = count - 1; i > 0; i--) {
+            if (input[i] == wanted || (nan && input[i] != input[i])) {
                 return i;
             }
         }
@@ -209,73 +209,74 @@ static int64_t find_row(const float *x, int64_t n, float wanted, bool last)
     }
     int64_t i = 0;
     vf w = vf_set(wanted);
-    for (; !nan && i + VW <= n; i += VW) {
-        vf found = vf_pick(vf_eq(vf_load(x + i), w), vf_set(1.0f), vf_set(0.0f));
+    for (; !nan && i + VW <= count; i += VW) {
+        vf found = vf_pick(vf_eq(vf_load(input + i), w), vf_set(1.0f), vf_set(0.0f));
         if (vf_sum(found) > 0.0f) {
             break;
         }
     }
-    for (; i < n - 1; i++) {
-        if (x[i] == wanted || (nan && x[i] != x[i])) {
+    for (; i < count - 1; i++) {
+        if (input[i] == wanted || (nan && input[i] != input[i])) {
             break;
         }
     }
     return i;
 }
 
-static int64_t arg_row(const float *x, int64_t n, bool is_max, bool last)
+static int64_t arg_row(const float *input, int64_t count, bool is_max, bool last)
 {
-    return find_row(x, n, is_max ? reduce_row_max(x, n) : reduce_row_min(x, n), last);
+    return find_row(input, count,
+                    is_max ? reduce_row_max(input, count) : reduce_row_min(input, count), last);
 }
 
-static void scale_row(const float *x, float *y, int64_t n, float factor)
+static void scale_row(const float *input, float *output, int64_t count, float factor)
 {
     vf f = vf_set(factor);
     int64_t i = 0;
-    for (; i + VW <= n; i += VW) {
-        vf_store(y + i, vf_load(x + i) * f);
+    for (; i + VW <= count; i += VW) {
+        vf_store(output + i, vf_load(input + i) * f);
     }
-    if (i < n) {
-        vf_store_n(y + i, vf_load_n(x + i, n - i) * f, n - i);
+    if (i < count) {
+        vf_store_n(output + i, vf_load_n(input + i, count - i) * f, count - i);
     }
 }
 
-static void softmax_row(const float *x, float *y, int64_t n, bool log)
+static void softmax_row(const float *input, float *output, int64_t count, bool log)
 {
-    float m = reduce_row_max_number(x, n);
+    float m = reduce_row_max_number(input, count);
     if (!log) {
-        float sum = exp_row(x, y, n, m);
-        scale_row(y, y, n, 1.0f / sum);
+        float sum = exp_row(input, output, count, m);
+        scale_row(output, output, count, 1.0f / sum);
         return;
     }
     vf high = vf_set(m);
-    vf low = vf_set(logf(exp_sum_row(x, n, m)));
+    vf low = vf_set(logf(exp_sum_row(input, count, m)));
     int64_t i = 0;
-    for (; i + VW <= n; i += VW) {
-        vf_store(y + i, (vf_load(x + i) - high) - low);
+    for (; i + VW <= count; i += VW) {
+        vf_store(output + i, (vf_load(input + i) - high) - low);
     }
-    if (i < n) {
-        vf_store_n(y + i, (vf_load_n(x + i, n - i) - high) - low, n - i);
+    if (i < count) {
+        vf_store_n(output + i, (vf_load_n(input + i, count - i) - high) - low, count - i);
     }
 }
 
 // VW columns or fewer.
-static void softmax_some(const float *x, float *y, int64_t n, int64_t stride, int64_t count,
-                         bool log)
+static void softmax_some(const float *input, float *output, int64_t total, int64_t stride,
+                         int64_t count, bool log)
 {
     vf m = vf_set(-INFINITY);
     vf sum = vf_set(0.0f);
-    for (int64_t r = 0; r < n; r++) {
-        m = vf_max(vf_load_n(x + r * stride, count), m);
+    for (int64_t r = 0; r < total; r++) {
+        m = vf_max(vf_load_n(input + r * stride, count), m);
     }
-    for (int64_t r = 0; r < n; r++) {
-        vf e = vf_load_n(x + r * stride, count) - m;
+    for (int64_t r = 0; r < total; r++) {
+        vf e = vf_load_n(input + r * stride, count) - m;
         vf p = vm_exp(e);
         sum = sum + p;
         if (log) {
             p = e;
         }
-        vf_store_n(y + r * stride, p, count);
+        vf_store_n(output + r * stride, p, count);
     }
     vf shift = vf_set(0.0f);
     vf factor = vf_set(1.0f);
@@ -284,47 +285,49 @@ static void softmax_some(const float *x, float *y, int64_t n, int64_t stride, in
     } else {
         factor = factor / sum;
     }
-    for (int64_t r = 0; r < n; r++) {
-        vf_store_n(y + r * stride, (vf_load_n(y + r * stride, count) - shift) * factor, count);
+    for (int64_t r = 0; r < total; r++) {
+        vf_store_n(output + r * stride, (vf_load_n(output + r * stride, count) - shift) * factor,
+                   count);
     }
 }
 
-static void softmax_columns(const float *x, float *y, int64_t n, int64_t stride, int64_t columns,
-                            bool log)
+static void softmax_columns(const float *input, float *output, int64_t count, int64_t stride,
+                            int64_t columns, bool log)
 {
     for (int64_t c = 0; c < columns; c += VW) {
-        softmax_some(x + c, y + c, n, stride, columns - c < VW ? columns - c : VW, log);
+        softmax_some(input + c, output + c, count, stride, columns - c < VW ? columns - c : VW,
+                     log);
     }
 }
 
 // The mean first, then the squares of what is left of it: no cancellation.
-static void norm_stats(const float *x, int64_t n, bool rms, float epsilon, float *mean,
+static void norm_stats(const float *input, int64_t count, bool rms, float epsilon, float *mean,
                        float *inverse)
 {
-    float m = rms ? 0.0f : reduce_row_sum(x, n) / (float)n;
+    float m = rms ? 0.0f : reduce_row_sum(input, count) / (float)count;
     vf center = vf_set(m);
     vf sum[4] = {vf_set(0.0f), vf_set(0.0f), vf_set(0.0f), vf_set(0.0f)};
     int64_t i = 0;
-    for (; i + 4 * VW <= n; i += 4 * VW) {
+    for (; i + 4 * VW <= count; i += 4 * VW) {
         VEC_UNROLL
         for (int j = 0; j < 4; j++) {
-            vf d = vf_load(x + i + j * VW) - center;
+            vf d = vf_load(input + i + j * VW) - center;
             sum[j] = vf_fma(d, d, sum[j]);
         }
     }
-    for (; i + VW <= n; i += VW) {
-        vf d = vf_load(x + i) - center;
+    for (; i + VW <= count; i += VW) {
+        vf d = vf_load(input + i) - center;
         sum[0] = vf_fma(d, d, sum[0]);
     }
     float squares = vf_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
-    for (; i < n; i++) {
-        squares += (x[i] - m) * (x[i] - m);
+    for (; i < count; i++) {
+        squares += (input[i] - m) * (input[i] - m);
     }
     *mean = m;
-    *inverse = 1.0f / sqrtf(squares / (float)n + epsilon);
+    *inverse = 1.0f / sqrtf(squares / (float)count + epsilon);
 }
 
-static void norm_apply(const float *x, float *y, int64_t n, float mean, float inverse,
+static void norm_apply(const float *input, float *output, int64_t count, float mean, float inverse,
                        const float *scale, const float *bias, int64_t step)
 {
     vf m = vf_set(mean);
@@ -332,19 +335,19 @@ static void norm_apply(const float *x, float *y, int64_t n, float mean, float in
     vf s = vf_set(scale[0]);
     vf b = vf_set(bias[0]);
     int64_t i = 0;
-    for (; i + VW <= n; i += VW) {
+    for (; i + VW <= count; i += VW) {
         if (step != 0) {
             s = vf_load(scale + i);
             b = vf_load(bias + i);
         }
-        vf_store(y + i, vf_fma((vf_load(x + i) - m) * f, s, b));
+        vf_store(output + i, vf_fma((vf_load(input + i) - m) * f, s, b));
     }
-    if (i < n) {
+    if (i < count) {
         if (step != 0) {
-            s = vf_load_n(scale + i, n - i);
-            b = vf_load_n(bias + i, n - i);
+            s = vf_load_n(scale + i, count - i);
+            b = vf_load_n(bias + i, count - i);
         }
-        vf_store_n(y + i, vf_fma((vf_load_n(x + i, n - i) - m) * f, s, b), n - i);
+        vf_store_n(output + i, vf_fma((vf_load_n(input + i, count - i) - m) * f, s, b), count - i);
     }
 }
 

@@ -18,138 +18,139 @@ typedef __m256 vf;
 typedef int32_t vi __attribute__((vector_size(32)));
 typedef __m256 vm;
 
-static inline vf vf_set(float x)
+static inline vf vf_set(float value)
 {
-    return _mm256_set1_ps(x);
+    return _mm256_set1_ps(value);
 }
-static inline vi vi_set(int32_t x)
+static inline vi vi_set(int32_t value)
 {
-    return (vi)_mm256_set1_epi32(x);
+    return (vi)_mm256_set1_epi32(value);
 }
-static inline vf vf_load(const float *p)
+static inline vf vf_load(const float *from)
 {
-    return _mm256_loadu_ps(p);
+    return _mm256_loadu_ps(from);
 }
-static inline void vf_store(float *p, vf x)
+static inline void vf_store(float *to, vf value)
 {
-    _mm256_storeu_ps(p, x);
+    _mm256_storeu_ps(to, value);
 }
-static inline __m256i vec_first(int64_t n)
+static inline __m256i vec_first(int64_t count)
 {
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)count),
+                              _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
-static inline vf vf_load_n(const float *p, int64_t n)
+static inline vf vf_load_n(const float *from, int64_t count)
 {
-    return _mm256_maskload_ps(p, vec_first(n));
+    return _mm256_maskload_ps(from, vec_first(count));
 }
-static inline void vf_store_n(float *p, vf x, int64_t n)
+static inline void vf_store_n(float *to, vf value, int64_t count)
 {
-    _mm256_maskstore_ps(p, vec_first(n), x);
+    _mm256_maskstore_ps(to, vec_first(count), value);
 }
-static inline vf vf_fma(vf a, vf b, vf c)
+static inline vf vf_fma(vf left, vf right, vf addend)
 {
-    return _mm256_fmadd_ps(a, b, c);
+    return _mm256_fmadd_ps(left, right, addend);
 }
-static inline vf vf_fnma(vf a, vf b, vf c)
+static inline vf vf_fnma(vf left, vf right, vf addend)
 {
-    return _mm256_fnmadd_ps(a, b, c);
+    return _mm256_fnmadd_ps(left, right, addend);
 }
-static inline vf vf_max(vf a, vf b)
+static inline vf vf_max(vf left, vf right)
 {
-    return _mm256_max_ps(a, b);
+    return _mm256_max_ps(left, right);
 }
-static inline vf vf_min(vf a, vf b)
+static inline vf vf_min(vf left, vf right)
 {
-    return _mm256_min_ps(a, b);
+    return _mm256_min_ps(left, right);
 }
-static inline vf vf_sqrt(vf a)
+static inline vf vf_sqrt(vf value)
 {
-    return _mm256_sqrt_ps(a);
+    return _mm256_sqrt_ps(value);
 }
-static inline vf vf_floor(vf a)
+static inline vf vf_floor(vf value)
 {
-    return _mm256_floor_ps(a);
+    return _mm256_floor_ps(value);
 }
-static inline vf vf_ceil(vf a)
+static inline vf vf_ceil(vf value)
 {
-    return _mm256_ceil_ps(a);
+    return _mm256_ceil_ps(value);
 }
-static inline vf vf_round(vf a)
+static inline vf vf_round(vf value)
 {
-    return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    return _mm256_round_ps(value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
-static inline vf vf_abs(vf a)
+static inline vf vf_abs(vf value)
 {
-    return _mm256_and_ps(a, (__m256)_mm256_set1_epi32(0x7fffffff));
+    return _mm256_and_ps(value, (__m256)_mm256_set1_epi32(0x7fffffff));
 }
-static inline vm vf_lt(vf a, vf b)
+static inline vm vf_lt(vf left, vf right)
 {
-    return _mm256_cmp_ps(a, b, _CMP_LT_OQ);
+    return _mm256_cmp_ps(left, right, _CMP_LT_OQ);
 }
-static inline vm vf_le(vf a, vf b)
+static inline vm vf_le(vf left, vf right)
 {
-    return _mm256_cmp_ps(a, b, _CMP_LE_OQ);
+    return _mm256_cmp_ps(left, right, _CMP_LE_OQ);
 }
-static inline vm vf_eq(vf a, vf b)
+static inline vm vf_eq(vf left, vf right)
 {
-    return _mm256_cmp_ps(a, b, _CMP_EQ_OQ);
+    return _mm256_cmp_ps(left, right, _CMP_EQ_OQ);
 }
-static inline vm vf_unordered(vf a, vf b)
+static inline vm vf_unordered(vf left, vf right)
 {
-    return _mm256_cmp_ps(a, b, _CMP_UNORD_Q);
+    return _mm256_cmp_ps(left, right, _CMP_UNORD_Q);
 }
-static inline vm vm_or(vm a, vm b)
+static inline vm vm_or(vm left, vm right)
 {
-    return _mm256_or_ps(a, b);
+    return _mm256_or_ps(left, right);
 }
-static inline vf vf_pick(vm m, vf a, vf b)
+static inline vf vf_pick(vm mask, vf left, vf right)
 {
-    return _mm256_blendv_ps(b, a, m);
+    return _mm256_blendv_ps(right, left, mask);
 }
-static inline vi vf_to_vi(vf a)
+static inline vi vf_to_vi(vf value)
 {
-    return (vi)_mm256_cvtps_epi32(a);
+    return (vi)_mm256_cvtps_epi32(value);
 }
-static inline vf vi_to_vf(vi a)
+static inline vf vi_to_vf(vi value)
 {
-    return _mm256_cvtepi32_ps((__m256i)a);
+    return _mm256_cvtepi32_ps((__m256i)value);
 }
 // In two halves, so that results below the smallest normal number come out right.
-static inline vf vf_scale2(vf x, vf n)
+static inline vf vf_scale2(vf value, vf power)
 {
-    vi whole = vf_to_vi(n);
+    vi whole = vf_to_vi(power);
     vi half = whole >> 1;
     vi rest = whole - half;
-    return x * (vf)((half + 127) << 23) * (vf)((rest + 127) << 23);
+    return value * (vf)((half + 127) << 23) * (vf)((rest + 127) << 23);
 }
-static inline float vf_sum(vf a)
+static inline float vf_sum(vf value)
 {
-    __m128 s = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128(value), _mm256_extractf128_ps(value, 1));
     s = _mm_add_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_add_ss(s, _mm_shuffle_ps(s, s, 1)));
 }
-static inline float vf_hmax(vf a)
+static inline float vf_hmax(vf value)
 {
-    __m128 s = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    __m128 s = _mm_max_ps(_mm256_castps256_ps128(value), _mm256_extractf128_ps(value, 1));
     s = _mm_max_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_max_ss(s, _mm_shuffle_ps(s, s, 1)));
 }
-static inline float vf_hmin(vf a)
+static inline float vf_hmin(vf value)
 {
-    __m128 s = _mm_min_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    __m128 s = _mm_min_ps(_mm256_castps256_ps128(value), _mm256_extractf128_ps(value, 1));
     s = _mm_min_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_min_ss(s, _mm_shuffle_ps(s, s, 1)));
 }
-static inline vm vm_load(const uint8_t *p)
+static inline vm vm_load(const uint8_t *from)
 {
-    __m256i x = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
+    __m256i x = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)from));
     return (__m256)_mm256_cmpgt_epi32(x, _mm256_setzero_si256());
 }
-static inline void vm_store(uint8_t *p, vm m)
+static inline void vm_store(uint8_t *to, vm mask)
 {
-    unsigned bits = (unsigned)_mm256_movemask_ps(m);
+    unsigned bits = (unsigned)_mm256_movemask_ps(mask);
     for (int i = 0; i < 8; i++) {
-        p[i] = (uint8_t)(bits >> i & 1);
+        to[i] = (uint8_t)(bits >> i & 1);
     }
 }
 
@@ -206,20 +207,20 @@ static inline struct vec_pick vec_pick_load(const int32_t *index)
 {
     return (struct vec_pick){_mm256_loadu_si256((const __m256i *)(const void *)index)};
 }
-static inline vf vec_weave(vf acc, struct vec_pick pick, vf x)
+static inline vf vec_weave(vf acc, struct vec_pick pick, vf value)
 {
-    return _mm256_blendv_ps(_mm256_permutevar8x32_ps(x, pick.lanes), acc, (__m256)pick.lanes);
+    return _mm256_blendv_ps(_mm256_permutevar8x32_ps(value, pick.lanes), acc, (__m256)pick.lanes);
 }
 
 #define VEC_HAS_F16 1
-static inline vf vec_f16_load(const uint16_t *p)
+static inline vf vec_f16_load(const uint16_t *from)
 {
-    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)from));
 }
-static inline void vec_f16_store(uint16_t *p, vf x)
+static inline void vec_f16_store(uint16_t *to, vf value)
 {
-    _mm_storeu_si128((__m128i *)p,
-                     _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    _mm_storeu_si128((__m128i *)to,
+                     _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 
 #endif

@@ -19,127 +19,127 @@ typedef __m512 vf;
 typedef int32_t vi __attribute__((vector_size(64)));
 typedef __mmask16 vm;
 
-static inline vf vf_set(float x)
+static inline vf vf_set(float value)
 {
-    return _mm512_set1_ps(x);
+    return _mm512_set1_ps(value);
 }
-static inline vi vi_set(int32_t x)
+static inline vi vi_set(int32_t value)
 {
-    return (vi)_mm512_set1_epi32(x);
+    return (vi)_mm512_set1_epi32(value);
 }
-static inline vf vf_load(const float *p)
+static inline vf vf_load(const float *from)
 {
-    return _mm512_loadu_ps(p);
+    return _mm512_loadu_ps(from);
 }
-static inline void vf_store(float *p, vf x)
+static inline void vf_store(float *to, vf value)
 {
-    _mm512_storeu_ps(p, x);
+    _mm512_storeu_ps(to, value);
 }
-static inline __mmask16 vec_first(int64_t n)
+static inline __mmask16 vec_first(int64_t count)
 {
-    return (__mmask16)((1u << n) - 1u);
+    return (__mmask16)((1u << count) - 1u);
 }
-static inline vf vf_load_n(const float *p, int64_t n)
+static inline vf vf_load_n(const float *from, int64_t count)
 {
-    return _mm512_maskz_loadu_ps(vec_first(n), p);
+    return _mm512_maskz_loadu_ps(vec_first(count), from);
 }
-static inline void vf_store_n(float *p, vf x, int64_t n)
+static inline void vf_store_n(float *to, vf value, int64_t count)
 {
-    _mm512_mask_storeu_ps(p, vec_first(n), x);
+    _mm512_mask_storeu_ps(to, vec_first(count), value);
 }
-static inline vf vf_fma(vf a, vf b, vf c)
+static inline vf vf_fma(vf left, vf right, vf addend)
 {
-    return _mm512_fmadd_ps(a, b, c);
+    return _mm512_fmadd_ps(left, right, addend);
 }
-static inline vf vf_fnma(vf a, vf b, vf c)
+static inline vf vf_fnma(vf left, vf right, vf addend)
 {
-    return _mm512_fnmadd_ps(a, b, c);
+    return _mm512_fnmadd_ps(left, right, addend);
 }
-static inline vf vf_max(vf a, vf b)
+static inline vf vf_max(vf left, vf right)
 {
-    return _mm512_max_ps(a, b);
+    return _mm512_max_ps(left, right);
 }
-static inline vf vf_min(vf a, vf b)
+static inline vf vf_min(vf left, vf right)
 {
-    return _mm512_min_ps(a, b);
+    return _mm512_min_ps(left, right);
 }
-static inline vf vf_sqrt(vf a)
+static inline vf vf_sqrt(vf value)
 {
-    return _mm512_sqrt_ps(a);
+    return _mm512_sqrt_ps(value);
 }
-static inline vf vf_floor(vf a)
+static inline vf vf_floor(vf value)
 {
-    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+    return _mm512_roundscale_ps(value, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
 }
-static inline vf vf_ceil(vf a)
+static inline vf vf_ceil(vf value)
 {
-    return _mm512_roundscale_ps(a, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
+    return _mm512_roundscale_ps(value, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
 }
-static inline vf vf_round(vf a)
+static inline vf vf_round(vf value)
 {
-    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    return _mm512_roundscale_ps(value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
-static inline vf vf_abs(vf a)
+static inline vf vf_abs(vf value)
 {
-    return _mm512_abs_ps(a);
+    return _mm512_abs_ps(value);
 }
-static inline vm vf_lt(vf a, vf b)
+static inline vm vf_lt(vf left, vf right)
 {
-    return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ);
+    return _mm512_cmp_ps_mask(left, right, _CMP_LT_OQ);
 }
-static inline vm vf_le(vf a, vf b)
+static inline vm vf_le(vf left, vf right)
 {
-    return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ);
+    return _mm512_cmp_ps_mask(left, right, _CMP_LE_OQ);
 }
-static inline vm vf_eq(vf a, vf b)
+static inline vm vf_eq(vf left, vf right)
 {
-    return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ);
+    return _mm512_cmp_ps_mask(left, right, _CMP_EQ_OQ);
 }
-static inline vm vf_unordered(vf a, vf b)
+static inline vm vf_unordered(vf left, vf right)
 {
-    return _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q);
+    return _mm512_cmp_ps_mask(left, right, _CMP_UNORD_Q);
 }
-static inline vm vm_or(vm a, vm b)
+static inline vm vm_or(vm left, vm right)
 {
-    return (vm)(a | b);
+    return (vm)(left | right);
 }
-static inline vf vf_pick(vm m, vf a, vf b)
+static inline vf vf_pick(vm mask, vf left, vf right)
 {
-    return _mm512_mask_blend_ps(m, b, a);
+    return _mm512_mask_blend_ps(mask, right, left);
 }
-static inline vi vf_to_vi(vf a)
+static inline vi vf_to_vi(vf value)
 {
-    return (vi)_mm512_cvtps_epi32(a);
+    return (vi)_mm512_cvtps_epi32(value);
 }
-static inline vf vi_to_vf(vi a)
+static inline vf vi_to_vf(vi value)
 {
-    return _mm512_cvtepi32_ps((__m512i)a);
+    return _mm512_cvtepi32_ps((__m512i)value);
 }
-static inline vf vf_scale2(vf x, vf n)
+static inline vf vf_scale2(vf value, vf power)
 {
-    return _mm512_scalef_ps(x, n);
+    return _mm512_scalef_ps(value, power);
 }
-static inline float vf_sum(vf a)
+static inline float vf_sum(vf value)
 {
-    return _mm512_reduce_add_ps(a);
+    return _mm512_reduce_add_ps(value);
 }
-static inline float vf_hmax(vf a)
+static inline float vf_hmax(vf value)
 {
-    return _mm512_reduce_max_ps(a);
+    return _mm512_reduce_max_ps(value);
 }
-static inline float vf_hmin(vf a)
+static inline float vf_hmin(vf value)
 {
-    return _mm512_reduce_min_ps(a);
+    return _mm512_reduce_min_ps(value);
 }
 // Masks from and to bytes 0 and 1.
-static inline vm vm_load(const uint8_t *p)
+static inline vm vm_load(const uint8_t *from)
 {
-    return _mm512_test_epi32_mask(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)),
+    return _mm512_test_epi32_mask(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)from)),
                                   _mm512_set1_epi32(-1));
 }
-static inline void vm_store(uint8_t *p, vm m)
+static inline void vm_store(uint8_t *to, vm mask)
 {
-    _mm_storeu_si128((__m128i *)p, _mm_maskz_set1_epi8(m, 1));
+    _mm_storeu_si128((__m128i *)to, _mm_maskz_set1_epi8(mask, 1));
 }
 
 // dst[c * dst_stride + r] = src[r * src_stride + c] over a tile of VW x VW.
@@ -188,7 +188,7 @@ static inline void vec_zip2(vf low, vf high, float *dst)
     _mm512_storeu_ps(dst + 16, _mm512_permutex2var_ps(low, second, high));
 }
 #define VEC_HAS_ZIP3 1
-static inline void vec_zip3(vf a, vf b, vf c, float *dst)
+static inline void vec_zip3(vf left, vf right, vf addend, float *dst)
 {
     const __m512i ab[3] = {
         _mm512_setr_epi32(0, 16, 0, 1, 17, 0, 2, 18, 0, 3, 19, 0, 4, 20, 0, 5),
@@ -199,8 +199,8 @@ static inline void vec_zip3(vf a, vf b, vf c, float *dst)
         _mm512_setr_epi32(0, 21, 2, 3, 22, 5, 6, 23, 8, 9, 24, 11, 12, 25, 14, 15),
         _mm512_setr_epi32(26, 1, 2, 27, 4, 5, 28, 7, 8, 29, 10, 11, 30, 13, 14, 31)};
     for (int i = 0; i < 3; i++) {
-        __m512 two = _mm512_permutex2var_ps(a, ab[i], b);
-        _mm512_storeu_ps(dst + 16 * i, _mm512_permutex2var_ps(two, with_c[i], c));
+        __m512 two = _mm512_permutex2var_ps(left, ab[i], right);
+        _mm512_storeu_ps(dst + 16 * i, _mm512_permutex2var_ps(two, with_c[i], addend));
     }
 }
 // The other way: even and odd elements of 2 * VW floats.
@@ -227,20 +227,20 @@ static inline struct vec_pick vec_pick_load(const int32_t *index)
     __m512i lanes = _mm512_loadu_si512(index);
     return (struct vec_pick){lanes, (__mmask16)~_mm512_movepi32_mask(lanes)};
 }
-static inline vf vec_weave(vf acc, struct vec_pick pick, vf x)
+static inline vf vec_weave(vf acc, struct vec_pick pick, vf value)
 {
-    return _mm512_mask_permutexvar_ps(acc, pick.taken, pick.lanes, x);
+    return _mm512_mask_permutexvar_ps(acc, pick.taken, pick.lanes, value);
 }
 
 #define VEC_HAS_F16 1
-static inline vf vec_f16_load(const uint16_t *p)
+static inline vf vec_f16_load(const uint16_t *from)
 {
-    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)from));
 }
-static inline void vec_f16_store(uint16_t *p, vf x)
+static inline void vec_f16_store(uint16_t *to, vf value)
 {
-    _mm256_storeu_si256((__m256i *)p,
-                        _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    _mm256_storeu_si256((__m256i *)to,
+                        _mm512_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 
 #endif

@@ -25,144 +25,144 @@ typedef float vf __attribute__((vector_size(16)));
 typedef int32_t vi __attribute__((vector_size(16)));
 typedef vi vm;
 
-static inline vf vf_set(float x)
+static inline vf vf_set(float value)
 {
-    return (vf){x, x, x, x};
+    return (vf){value, value, value, value};
 }
-static inline vi vi_set(int32_t x)
+static inline vi vi_set(int32_t value)
 {
-    return (vi){x, x, x, x};
+    return (vi){value, value, value, value};
 }
-static inline vf vf_load(const float *p)
+static inline vf vf_load(const float *from)
 {
     vf x;
-    memcpy(&x, p, sizeof x);
+    memcpy(&x, from, sizeof x);
     return x;
 }
-static inline void vf_store(float *p, vf x)
+static inline void vf_store(float *to, vf value)
 {
-    memcpy(p, &x, sizeof x);
+    memcpy(to, &value, sizeof value);
 }
-static inline vf vf_load_n(const float *p, int64_t n)
+static inline vf vf_load_n(const float *from, int64_t count)
 {
     vf x = {0, 0, 0, 0};
-    for (int64_t i = 0; i < n; i++) {
-        x[i] = p[i];
+    for (int64_t i = 0; i < count; i++) {
+        x[i] = from[i];
     }
     return x;
 }
-static inline void vf_store_n(float *p, vf x, int64_t n)
+static inline void vf_store_n(float *to, vf value, int64_t count)
 {
-    for (int64_t i = 0; i < n; i++) {
-        p[i] = x[i];
+    for (int64_t i = 0; i < count; i++) {
+        to[i] = value[i];
     }
 }
-static inline vf vf_fma(vf a, vf b, vf c)
+static inline vf vf_fma(vf left, vf right, vf addend)
 {
-    return a * b + c;
+    return left * right + addend;
 }
-static inline vf vf_fnma(vf a, vf b, vf c)
+static inline vf vf_fnma(vf left, vf right, vf addend)
 {
-    return c - a * b;
+    return addend - left * right;
 }
-static inline vf vf_pick(vm m, vf a, vf b)
+static inline vf vf_pick(vm mask, vf left, vf right)
 {
-    return (vf)((m & (vi)a) | (~m & (vi)b));
+    return (vf)((mask & (vi)left) | (~mask & (vi)right));
 }
-static inline vm vf_lt(vf a, vf b)
+static inline vm vf_lt(vf left, vf right)
 {
-    return a < b;
+    return left < right;
 }
-static inline vm vf_le(vf a, vf b)
+static inline vm vf_le(vf left, vf right)
 {
-    return a <= b;
+    return left <= right;
 }
-static inline vm vf_eq(vf a, vf b)
+static inline vm vf_eq(vf left, vf right)
 {
-    return a == b;
+    return left == right;
 }
-static inline vm vf_unordered(vf a, vf b)
+static inline vm vf_unordered(vf left, vf right)
 {
-    return (a != a) | (b != b);
+    return (left != left) | (right != right);
 }
-static inline vm vm_or(vm a, vm b)
+static inline vm vm_or(vm left, vm right)
 {
-    return a | b;
+    return left | right;
 }
-static inline vf vf_max(vf a, vf b)
+static inline vf vf_max(vf left, vf right)
 {
-    return vf_pick(a > b, a, b);
+    return vf_pick(left > right, left, right);
 }
-static inline vf vf_min(vf a, vf b)
+static inline vf vf_min(vf left, vf right)
 {
-    return vf_pick(a < b, a, b);
+    return vf_pick(left < right, left, right);
 }
-static inline vf vf_abs(vf a)
+static inline vf vf_abs(vf value)
 {
-    return (vf)((vi)a & 0x7fffffff);
+    return (vf)((vi)value & 0x7fffffff);
 }
-static inline vf vf_sqrt(vf a)
+static inline vf vf_sqrt(vf value)
 {
-    return (vf){sqrtf(a[0]), sqrtf(a[1]), sqrtf(a[2]), sqrtf(a[3])};
+    return (vf){sqrtf(value[0]), sqrtf(value[1]), sqrtf(value[2]), sqrtf(value[3])};
 }
-static inline vf vf_floor(vf a)
+static inline vf vf_floor(vf value)
 {
-    return (vf){floorf(a[0]), floorf(a[1]), floorf(a[2]), floorf(a[3])};
+    return (vf){floorf(value[0]), floorf(value[1]), floorf(value[2]), floorf(value[3])};
 }
-static inline vf vf_ceil(vf a)
+static inline vf vf_ceil(vf value)
 {
-    return (vf){ceilf(a[0]), ceilf(a[1]), ceilf(a[2]), ceilf(a[3])};
+    return (vf){ceilf(value[0]), ceilf(value[1]), ceilf(value[2]), ceilf(value[3])};
 }
 // Nearest, ties to even: above 2^23 there is no room for a fraction. NaN and larger ones stay.
-static inline vf vf_round(vf a)
+static inline vf vf_round(vf value)
 {
     const vf magic = vf_set(8388608.0f);
-    vi sign = (vi)a & INT32_MIN;
-    vf rounded = (vf)((vi)((vf_abs(a) + magic) - magic) | sign);
-    return vf_pick(vf_abs(a) < magic, rounded, a);
+    vi sign = (vi)value & INT32_MIN;
+    vf rounded = (vf)((vi)((vf_abs(value) + magic) - magic) | sign);
+    return vf_pick(vf_abs(value) < magic, rounded, value);
 }
-static inline vi vf_to_vi(vf a)
+static inline vi vf_to_vi(vf value)
 {
-    vf rounded = vf_round(a);
+    vf rounded = vf_round(value);
     return __builtin_convertvector(rounded, vi);
 }
-static inline vf vi_to_vf(vi a)
+static inline vf vi_to_vf(vi value)
 {
-    return __builtin_convertvector(a, vf);
+    return __builtin_convertvector(value, vf);
 }
-static inline vf vf_scale2(vf x, vf n)
+static inline vf vf_scale2(vf value, vf power)
 {
-    vi whole = __builtin_convertvector(n, vi);
+    vi whole = __builtin_convertvector(power, vi);
     vi half = whole >> 1;
     vi rest = whole - half;
-    return x * (vf)((half + 127) << 23) * (vf)((rest + 127) << 23);
+    return value * (vf)((half + 127) << 23) * (vf)((rest + 127) << 23);
 }
-static inline float vf_sum(vf a)
+static inline float vf_sum(vf value)
 {
-    return (a[0] + a[2]) + (a[1] + a[3]);
+    return (value[0] + value[2]) + (value[1] + value[3]);
 }
-static inline float vf_hmax(vf a)
+static inline float vf_hmax(vf value)
 {
-    float x = a[0] > a[2] ? a[0] : a[2];
-    float y = a[1] > a[3] ? a[1] : a[3];
+    float x = value[0] > value[2] ? value[0] : value[2];
+    float y = value[1] > value[3] ? value[1] : value[3];
     return x > y ? x : y;
 }
-static inline float vf_hmin(vf a)
+static inline float vf_hmin(vf value)
 {
-    float x = a[0] < a[2] ? a[0] : a[2];
-    float y = a[1] < a[3] ? a[1] : a[3];
+    float x = value[0] < value[2] ? value[0] : value[2];
+    float y = value[1] < value[3] ? value[1] : value[3];
     return x < y ? x : y;
 }
 // VW bytes 0 or not to a mask, and back as 0 and 1.
-static inline vm vm_load(const uint8_t *p)
+static inline vm vm_load(const uint8_t *from)
 {
-    vi x = {p[0], p[1], p[2], p[3]};
+    vi x = {from[0], from[1], from[2], from[3]};
     return x != 0;
 }
-static inline void vm_store(uint8_t *p, vm m)
+static inline void vm_store(uint8_t *to, vm mask)
 {
     for (int i = 0; i < VW; i++) {
-        p[i] = (uint8_t)(m[i] & 1);
+        to[i] = (uint8_t)(mask[i] & 1);
     }
 }
 // dst[c * dst_stride + r] = src[r * src_stride + c] over a tile of VW x VW.

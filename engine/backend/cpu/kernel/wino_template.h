@@ -20,63 +20,65 @@
 #define WINO_SQRT_2    1.41421356237309505f
 
 // Input transforms: element i of the line of `step` vectors at `to`.
-INLINE void wino_in_line4(const V d[6], V *to, size_t step)
+INLINE void wino_in_line4(const V tile[6], V *to, size_t step)
 {
     const V half = V_SET1(0.5f), two = V_SET1(2.0f), five = V_SET1(2.5f);
     const V a = V_SET1(WINO_SQRT_HALF), b = V_SET1(WINO_SQRT_2);
-    const V even_a = V_SUB(d[4], V_MUL(two, d[2])), odd_a = V_SUB(d[3], V_MUL(two, d[1]));
-    const V even_b = V_SUB(d[4], V_MUL(half, d[2])), odd_b = V_SUB(d[3], V_MUL(half, d[1]));
+    const V even_a = V_SUB(tile[4], V_MUL(two, tile[2])),
+            odd_a = V_SUB(tile[3], V_MUL(two, tile[1]));
+    const V even_b = V_SUB(tile[4], V_MUL(half, tile[2])),
+            odd_b = V_SUB(tile[3], V_MUL(half, tile[1]));
     const V minus_a = V_MUL(a, odd_a), minus_b = V_MUL(b, odd_b);
-    to[0] = V_SUB(V_ADD(d[0], d[4]), V_MUL(five, d[2]));
+    to[0] = V_SUB(V_ADD(tile[0], tile[4]), V_MUL(five, tile[2]));
     to[step] = V_ADD(even_a, minus_a);
     to[2 * step] = V_SUB(even_a, minus_a);
     to[3 * step] = V_ADD(even_b, minus_b);
     to[4 * step] = V_SUB(even_b, minus_b);
-    to[5 * step] = V_SUB(V_ADD(d[1], d[5]), V_MUL(five, d[3]));
+    to[5 * step] = V_SUB(V_ADD(tile[1], tile[5]), V_MUL(five, tile[3]));
 }
 
-INLINE void wino_in_line2(const V d[4], V *to, size_t step)
+INLINE void wino_in_line2(const V tile[4], V *to, size_t step)
 {
-    to[0] = V_SUB(d[2], d[0]);
-    to[step] = V_ADD(d[2], d[1]);
-    to[2 * step] = V_SUB(d[2], d[1]);
-    to[3 * step] = V_SUB(d[3], d[1]);
+    to[0] = V_SUB(tile[2], tile[0]);
+    to[step] = V_ADD(tile[2], tile[1]);
+    to[2 * step] = V_SUB(tile[2], tile[1]);
+    to[3 * step] = V_SUB(tile[3], tile[1]);
 }
 
-INLINE void wino_in(const struct eng_wino_tile *tile, const size_t t)
+INLINE void wino_in(const struct eng_wino_tile *tile, const size_t step)
 {
     V square[36], line[6];
     for (size_t c = 0; c < tile->channels; c += V_LANES) {
         const size_t left = tile->channels - c;
         const M mask = M_TAIL((uint32_t)(left < V_LANES ? left : V_LANES));
 #pragma GCC unroll 6
-        for (size_t y = 0; y < t; y++) {
+        for (size_t y = 0; y < step; y++) {
             const float *from = tile->in + y * tile->row + c;
 #pragma GCC unroll 6
-            for (size_t x = 0; x < t; x++) {
+            for (size_t x = 0; x < step; x++) {
                 line[x] = V_LOAD_M(from + x * tile->pixel, mask);
             }
-            if (t == 6) {
-                wino_in_line4(line, square + y * t, 1);
+            if (step == 6) {
+                wino_in_line4(line, square + y * step, 1);
             } else {
-                wino_in_line2(line, square + y * t, 1);
+                wino_in_line2(line, square + y * step, 1);
             }
         }
 #pragma GCC unroll 6
-        for (size_t x = 0; x < t; x++) {
+        for (size_t x = 0; x < step; x++) {
             V column[6];
 #pragma GCC unroll 6
-            for (size_t y = 0; y < t; y++) {
-                column[y] = square[y * t + x];
+            for (size_t y = 0; y < step; y++) {
+                column[y] = square[y * step + x];
             }
-            if (t == 6) {
+            if (step == 6) {
                 wino_in_line4(column, line, 1);
             } else {
                 wino_in_line2(column, line, 1);
             }
 #pragma GCC unroll 6
-            for (size_t y = 0; y < t; y++) {
-                WINO_PUT(tile->out + (y * t + x) * tile->plane, c, line[y]);
+            for (size_t y = 0; y < step; y++) {
+                WINO_PUT(tile->out + (y * step + x) * tile->plane, c, line[y]);
             }
         }
     }
@@ -94,56 +96,58 @@ static void wino_in4(const struct eng_wino_tile *tile)
 
 #ifndef WINO_IN_ONLY
 // Output transforms: t products to t - 2 values.
-INLINE void wino_out_line4(const V m[6], V *to, size_t step)
+INLINE void wino_out_line4(const V products[6], V *to, size_t step)
 {
     const V a = V_SET1(WINO_SQRT_HALF), b = V_SET1(WINO_SQRT_2);
     const V half = V_SET1(0.5f), two = V_SET1(2.0f);
-    const V sum_a = V_ADD(m[1], m[2]), sum_b = V_ADD(m[3], m[4]);
-    const V odd_a = V_MUL(a, V_SUB(m[1], m[2])), odd_b = V_MUL(b, V_SUB(m[3], m[4]));
-    to[0] = V_ADD(m[0], V_ADD(sum_a, sum_b));
+    const V sum_a = V_ADD(products[1], products[2]), sum_b = V_ADD(products[3], products[4]);
+    const V odd_a = V_MUL(a, V_SUB(products[1], products[2])),
+            odd_b = V_MUL(b, V_SUB(products[3], products[4]));
+    to[0] = V_ADD(products[0], V_ADD(sum_a, sum_b));
     to[step] = V_ADD(odd_a, odd_b);
     to[2 * step] = V_FMA(half, sum_a, V_MUL(two, sum_b));
-    to[3 * step] = V_ADD(V_FMA(half, odd_a, V_MUL(two, odd_b)), m[5]);
+    to[3 * step] = V_ADD(V_FMA(half, odd_a, V_MUL(two, odd_b)), products[5]);
 }
 
-INLINE void wino_out_line2(const V m[4], V *to, size_t step)
+INLINE void wino_out_line2(const V products[4], V *to, size_t step)
 {
-    to[0] = V_ADD(m[0], V_ADD(m[1], m[2]));
-    to[step] = V_ADD(V_SUB(m[1], m[2]), m[3]);
+    to[0] = V_ADD(products[0], V_ADD(products[1], products[2]));
+    to[step] = V_ADD(V_SUB(products[1], products[2]), products[3]);
 }
 
-INLINE V wino_finish(const struct eng_wino_store *tile, V x, V bias, const float *residual, M mask)
+INLINE V wino_finish(const struct eng_wino_store *tile, V value, V bias, const float *residual,
+                     M mask)
 {
     const V low = V_SET1(tile->alpha), high = V_SET1(tile->beta), zero = V_ZERO();
-    x = V_ADD(x, bias);
+    value = V_ADD(value, bias);
     if (residual != NULL) {
-        x = V_ADD(x, V_LOAD_M(residual, mask));
+        value = V_ADD(value, V_LOAD_M(residual, mask));
     }
     if (tile->act == ENG_GEMM_ACT_CLIP) {
-        x = V_MIN(high, V_MAX(low, x));
+        value = V_MIN(high, V_MAX(low, value));
     } else if (tile->act == ENG_GEMM_ACT_LEAKY) {
-        x = V_FMA(low, V_MIN(zero, x), V_MAX(zero, x));
+        value = V_FMA(low, V_MIN(zero, value), V_MAX(zero, value));
     } else if (tile->act == ENG_GEMM_ACT_HARD_SWISH) {
-        x = V_MUL(x, V_MIN(V_SET1(1.0f), V_MAX(zero, V_FMA(low, x, high))));
+        value = V_MUL(value, V_MIN(V_SET1(1.0f), V_MAX(zero, V_FMA(low, value, high))));
     }
-    return x;
+    return value;
 }
 
-INLINE void wino_out(const struct eng_wino_store *tile, const size_t t)
+INLINE void wino_out(const struct eng_wino_store *tile, const size_t step)
 {
-    const size_t u = t - 2;
+    const size_t u = step - 2;
     V square[24], line[6];
     for (size_t c = 0; c < tile->channels; c += V_LANES) {
         const size_t left = tile->channels - c;
         const M mask = M_TAIL((uint32_t)(left < V_LANES ? left : V_LANES));
         const V bias = tile->bias != NULL ? V_LOAD_M(tile->bias + c, mask) : V_ZERO();
 #pragma GCC unroll 6
-        for (size_t x = 0; x < t; x++) {
+        for (size_t x = 0; x < step; x++) {
 #pragma GCC unroll 6
-            for (size_t y = 0; y < t; y++) {
-                line[y] = V_LOAD(tile->in + (y * t + x) * tile->plane + c);
+            for (size_t y = 0; y < step; y++) {
+                line[y] = V_LOAD(tile->in + (y * step + x) * tile->plane + c);
             }
-            if (t == 6) {
+            if (step == 6) {
                 wino_out_line4(line, square + x, 6);
             } else {
                 wino_out_line2(line, square + x, 4);
@@ -151,7 +155,7 @@ INLINE void wino_out(const struct eng_wino_store *tile, const size_t t)
         }
         for (size_t y = 0; y < tile->rows; y++) {
             V values[4];
-            if (t == 6) {
+            if (step == 6) {
                 wino_out_line4(square + y * 6, values, 1);
             } else {
                 wino_out_line2(square + y * 4, values, 1);

@@ -24,9 +24,10 @@ struct gather_run {
     uint8_t *out;
 };
 
-static int64_t index_at(const struct index_state *index_state, const void *indices, int64_t i)
+static int64_t index_at(const struct index_state *index_state, const void *indices, int64_t index)
 {
-    return index_state->wide ? ((const int64_t *)indices)[i] : ((const int32_t *)indices)[i];
+    return index_state->wide ? ((const int64_t *)indices)[index]
+                             : ((const int32_t *)indices)[index];
 }
 
 // INVALID naming the first index outside -n..n-1.

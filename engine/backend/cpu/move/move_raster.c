@@ -92,32 +92,33 @@ static int64_t magnitude(int64_t stride)
 }
 
 // Whether dim a belongs outside dim b.
-static bool is_outside(const struct eng_region *region, uint32_t a, uint32_t b)
+static bool is_outside(const struct eng_region *region, uint32_t left, uint32_t right)
 {
-    int64_t x = magnitude(region->dst_stride[a]);
-    int64_t y = magnitude(region->dst_stride[b]);
-    return x != y ? x > y : magnitude(region->src_stride[a]) > magnitude(region->src_stride[b]);
+    int64_t x = magnitude(region->dst_stride[left]);
+    int64_t y = magnitude(region->dst_stride[right]);
+    return x != y ? x > y
+                  : magnitude(region->src_stride[left]) > magnitude(region->src_stride[right]);
 }
 
-static void swap_dims(struct eng_region *region, uint32_t a, uint32_t b)
+static void swap_dims(struct eng_region *region, uint32_t left, uint32_t right)
 {
-    int64_t size = region->size[a];
-    int64_t src = region->src_stride[a];
-    int64_t dst = region->dst_stride[a];
-    region->size[a] = region->size[b];
-    region->src_stride[a] = region->src_stride[b];
-    region->dst_stride[a] = region->dst_stride[b];
-    region->size[b] = size;
-    region->src_stride[b] = src;
-    region->dst_stride[b] = dst;
+    int64_t size = region->size[left];
+    int64_t src = region->src_stride[left];
+    int64_t dst = region->dst_stride[left];
+    region->size[left] = region->size[right];
+    region->src_stride[left] = region->src_stride[right];
+    region->dst_stride[left] = region->dst_stride[right];
+    region->size[right] = size;
+    region->src_stride[right] = src;
+    region->dst_stride[right] = dst;
 }
 
-static void remove_dim(struct eng_region *region, uint32_t d)
+static void remove_dim(struct eng_region *region, uint32_t dim)
 {
-    base_assert(d < region->rank);
+    base_assert(dim < region->rank);
     region->rank--;
-    for (; d < region->rank; d++) {
-        swap_dims(region, d, d + 1);
+    for (; dim < region->rank; dim++) {
+        swap_dims(region, dim, dim + 1);
     }
 }
 
@@ -208,16 +209,16 @@ static uint32_t source_run(const struct eng_region *region)
     return DIMS;
 }
 
-static void set_inner(struct eng_move *move, const struct eng_region *region, uint32_t n,
-                      uint32_t m)
+static void set_inner(struct eng_move *move, const struct eng_region *region, uint32_t count,
+                      uint32_t limit)
 {
-    move->n = region->size[n];
-    move->n_src = region->src_stride[n];
-    move->n_dst = region->dst_stride[n];
-    move->m = m == DIMS ? 1 : region->size[m];
-    move->m_src = m == DIMS ? 0 : region->src_stride[m];
-    move->m_dst = m == DIMS ? 0 : region->dst_stride[m];
-    take_outer(move, region, n, m);
+    move->n = region->size[count];
+    move->n_src = region->src_stride[count];
+    move->n_dst = region->dst_stride[count];
+    move->m = limit == DIMS ? 1 : region->size[limit];
+    move->m_src = limit == DIMS ? 0 : region->src_stride[limit];
+    move->m_dst = limit == DIMS ? 0 : region->dst_stride[limit];
+    take_outer(move, region, count, limit);
 }
 
 static struct eng_move classify(const struct eng_region *region, uint32_t bytes)
@@ -264,21 +265,22 @@ static struct eng_move classify(const struct eng_region *region, uint32_t bytes)
 }
 
 // Two strided runs into every other element each, one beside the other: an interleave.
-static bool join_pair(struct eng_move *a, const struct eng_move *b)
+static bool join_pair(struct eng_move *left, const struct eng_move *right)
 {
-    if (a->kind != ENG_MOVE_STRIDED || b->kind != ENG_MOVE_STRIDED || a->bytes != sizeof(float) ||
-        b->bytes != a->bytes || a->rank != b->rank || a->n != b->n || a->m != b->m ||
-        a->n_dst != 2 || b->n_dst != 2 || a->n_src != 1 || b->n_src != 1 || a->m_dst != b->m_dst ||
-        magnitude(a->dst - b->dst) != 1 || a->rank + 1 > DIMS) {
+    if (left->kind != ENG_MOVE_STRIDED || right->kind != ENG_MOVE_STRIDED ||
+        left->bytes != sizeof(float) || right->bytes != left->bytes || left->rank != right->rank ||
+        left->n != right->n || left->m != right->m || left->n_dst != 2 || right->n_dst != 2 ||
+        left->n_src != 1 || right->n_src != 1 || left->m_dst != right->m_dst ||
+        magnitude(left->dst - right->dst) != 1 || left->rank + 1 > DIMS) {
         return false;
     }
-    for (uint32_t d = 0; d < a->rank; d++) {
-        if (a->size[d] != b->size[d] || a->dst_stride[d] != b->dst_stride[d]) {
+    for (uint32_t d = 0; d < left->rank; d++) {
+        if (left->size[d] != right->size[d] || left->dst_stride[d] != right->dst_stride[d]) {
             return false;
         }
     }
-    const struct eng_move *first = a->dst < b->dst ? a : b;
-    const struct eng_move *second = first == a ? b : a;
+    const struct eng_move *first = left->dst < right->dst ? left : right;
+    const struct eng_move *second = first == left ? right : left;
     struct eng_move v = *first;
     v.kind = ENG_MOVE_ZIP2;
     v.source2 = second->source;
@@ -292,7 +294,7 @@ static bool join_pair(struct eng_move *a, const struct eng_move *b)
         v.dst_stride[v.rank++] = v.m_dst;
     }
     v.m = 1;
-    *a = v;
+    *left = v;
     return true;
 }
 
