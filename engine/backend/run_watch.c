@@ -71,6 +71,22 @@ static uint64_t weights_of_channel(const struct eng_program *program, uint32_t w
     return elements(program, weights) / channels;
 }
 
+static uint64_t conv_work(const struct eng_program *program, const struct eng_command *conv)
+{
+    return product(elements(program, conv->outputs[0]),
+                   weights_of_channel(program, conv->inputs[1]));
+}
+
+// What its convolutions would cost one after the other.
+static uint64_t chain_work(const struct eng_program *program, const struct eng_conv_chain *chain)
+{
+    uint64_t work = 0;
+    for (uint32_t i = 0; i < chain->count; i++) {
+        work = base_sat_add_u64(work, conv_work(program, &chain->convs[i]));
+    }
+    return work;
+}
+
 static uint64_t all_elements(const struct eng_program *program, const struct eng_command *command)
 {
     uint64_t work = 0;
@@ -112,8 +128,9 @@ static uint64_t work_of(const struct eng_program *program, const struct eng_comm
     case ENG_OP_MATMUL:
         return box_work(&command->box);
     case ENG_OP_CONV:
-        return product(elements(program, command->outputs[0]),
-                       weights_of_channel(program, command->inputs[1]));
+        return conv_work(program, command);
+    case ENG_OP_CONV_CHAIN:
+        return chain_work(program, command->u.chain);
     case ENG_OP_CONV_TRANSPOSE: // each element of the input meets its channel's weights
         return product(elements(program, command->inputs[0]),
                        weights_of_channel(program, command->inputs[1]));

@@ -1,6 +1,7 @@
 // Chains of convolutions: what the pass makes of a program, and the numbers of every backend beside
 // those of the convolutions one after the other.
 #include "program_rig.h"
+#include "backend/run_watch.h"
 
 #include "backend/cpu/kernel/isa.h"
 #include "kernel_rig.h"
@@ -140,6 +141,15 @@ static void run_fast(struct program_rig *rig, const char *isa, uint32_t threads)
     eng_pool_free(pool);
 }
 
+static uint64_t work_of(const struct eng_program *program)
+{
+    uint64_t work = 0;
+    for (uint32_t i = 0; i < program->command_count; i++) {
+        work += eng_command_work(program, &program->commands[i]);
+    }
+    return work;
+}
+
 static void check(const struct shape *s)
 {
     struct program_rig plain, chained;
@@ -150,6 +160,7 @@ static void check(const struct shape *s)
     assert_int_equal(chained.program.commands[0].op, ENG_OP_CONV_CHAIN);
     assert_int_equal(chained.program.commands[0].u.chain->count,
                      1 + (s->before > 0) + (s->behind > 0));
+    assert_int_equal(work_of(&chained.program), work_of(&plain.program)); // costs what its parts do
     pr_place(&plain);
     pr_place(&chained);
     pr_run(&plain);
