@@ -39,8 +39,9 @@ bool gw_api_device_count_prepare(struct gw_api_call *call)
         (void)snprintf(names + used, sizeof(names) - used, " %s", name);
     }
     if (!known) {
-        char detail[sizeof(names) + 32];
-        (void)snprintf(detail, sizeof(detail), "query: by is none of%s", names);
+        char detail[sizeof(names) + 128];
+        (void)snprintf(detail, sizeof(detail), "query: by (ATTRIBUTE) is '%.*s', none of%s",
+                       (int)(call->text.size < 64 ? call->text.size : 64), call->text.data, names);
         return gw_api_fail(call, BASE_ERR_INVALID, detail);
     }
     call->preview =

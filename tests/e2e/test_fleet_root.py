@@ -79,10 +79,13 @@ class FleetRoot(unittest.TestCase):
     def counts(self, rollout):
         return self.stack.api(f"/api/v1/rollouts/{rollout}")[1]["counts"]
 
+    def public(self, name):
+        with open(self.path(name + ".key.pub"), encoding="ascii") as file:
+            return file.read().strip()
+
     def key_id(self, name):
         """How signatures name a key: the SHA-256 of its public half."""
-        with open(self.path(name + ".key.pub"), encoding="ascii") as file:
-            return hashlib.sha256(bytes.fromhex(file.read().strip())).hexdigest()
+        return hashlib.sha256(bytes.fromhex(self.public(name))).hexdigest()
 
     def await_counts(self, rollout, test, what):
         try:
@@ -204,16 +207,16 @@ class FleetRoot(unittest.TestCase):
                          self.path("b.key"), "--release", self.path("lead.key.pub"), "--release", self.path("new.key.pub"))
         self.stack.walle("root", "push", self.path("root.2"))
         ci = self.key_id("ci")[:16]
-        lacks = f"signed by 1 of the 2 release keys that root 2 asks for; key {ci} is not of its release role"
+        lacks = f"signed by 1 of the 2 release keys that root 2 asks for; the key with the SHA-256 {ci} is not of its release role"
         with self.assertRaisesRegex(AssertionError, lacks):
             self.release(4, OPEN, ("ci", "lead"))
         status, problem = self.stack.api(f"/api/v1/rollouts/{second}/start", "POST", {})
         self.assertEqual((status, lacks in problem["detail"]), (403, True), problem)
         self.assertEqual(self.stack.api(f"/api/v1/rollouts/{second}")[1]["state"], "draft")
         # A key of another role is no release key, nor is a stranger's.
-        with self.assertRaisesRegex(AssertionError, f"signed by 0 of .* key {self.key_id('a')[:16]} is of its root role, not the release role"):
+        with self.assertRaisesRegex(AssertionError, f"signed by 0 of .* key {self.public('a')[:16]} is of its root role, not the release role"):
             self.release(5, FULL, ("a",))
-        with self.assertRaisesRegex(AssertionError, f"signed by 1 of the 2 .* key {self.key_id('new')[:16]} of the release role did not"):
+        with self.assertRaisesRegex(AssertionError, f"signed by 1 of the 2 .* key {self.public('new')[:16]} of the release role did not"):
             self.release(6, FULL, ("lead",))
         self.assertEqual(len(self.stack.api("/api/v1/rollouts")[1]["items"]), 2, "a refused rollout is not there")
         self.stack.walle("rollout", "abort", second, "--reason", "signed with a revoked key")

@@ -280,7 +280,7 @@ class Evidence(unittest.TestCase):
         self.assertEqual((run.returncode, "release_counter 1 is not above the task's 1" in run.stderr), (4, True), run.stderr)
         run = self.stack.walle("rollout", "start", TASK, "--build", build, "--key", self.path("stranger.key"), "--stages",
                                self.path("stages.json"), check=False)
-        self.assertEqual((run.returncode, "stage full is signed by 0 of the 1 release keys that root 1 asks for; key " in run.stderr), (4, True))
+        self.assertEqual((run.returncode, "stage full is signed by 0 of the 1 release keys that root 1 asks for; the key with the SHA-256 " in run.stderr), (4, True))
         self.assertIn("is not of its release role", run.stderr)
         self.assertNotIn("simulating", run.stderr, "nothing is run for what cannot be")
         self.assertEqual([item["id"] for item in self.stack.api("/api/v1/rollouts")[1]["items"]], [first])

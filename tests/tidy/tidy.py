@@ -78,7 +78,7 @@ USES = {
     "engine": ["base"],
     "pipeline": ["base", "wire"],
     "tunnel": ["base", "wire", "pipeline"],
-    "device": ["base", "wire", "engine", "policy", "pipeline", "tunnel"],  # policy: a device computes its own bucket
+    "device": ["base", "wire", "policy"],  # policy: a device computes its own bucket
     "model": ["base", "wire", "engine"],
     "vm": ["base", "wire", "engine", "pipeline", "model"],
     "runner": ["base", "wire", "engine", "pipeline", "model", "vm"],
@@ -88,15 +88,15 @@ USES = {
     "mem": ["base", "wire", "pipeline", "device", "port"],
     "port": ["base", "wire", "pipeline", "tunnel", "device", "vm", "model", "runner", "h2", "ed25519"],
     "agent": ["base", "wire", "pipeline", "tunnel", "device", "vm", "model", "h2", "port", "lines", "mem"],
-    "store": ["base", "wire", "policy"],
-    "svc": ["base", "wire", "policy", "store", "engine", "pipeline"],  # pipeline: the certificate of triggers
+    "store": ["base", "wire"],
+    "svc": ["base", "wire", "policy", "store", "pipeline"],  # pipeline: the certificate of triggers
     "gateway-tunnel": ["base", "wire", "store", "svc"],
-    "api": ["base", "wire", "policy", "store", "svc", "gateway-tunnel", "pipeline"],
-    "ddi": ["base", "wire", "policy", "svc", "api"],
+    "api": ["base", "wire", "policy", "svc", "gateway-tunnel", "pipeline"],
+    "ddi": ["base", "wire", "svc", "api"],
     "http": ["base", "wire", "signing", "policy", "svc", "gateway-tunnel", "api", "ddi"],
     "signing": ["base", "wire", "ed25519"],
     "cli": ["base", "wire", "signing", "policy", "runner", "vm", "model", "engine", "pipeline", "lines", "mem", "gateway-tunnel"],
-    "fleet": ["base", "wire", "signing", "policy", "pipeline", "tunnel", "device", "vm", "model", "runner", "h2", "port", "lines", "mem", "store", "svc", "gateway-tunnel", "api"],
+    "fleet": ["base", "wire", "signing", "policy", "pipeline", "tunnel", "device", "vm", "model", "runner", "h2", "port", "lines", "mem", "gateway-tunnel"],
     "bench": None,  # anything
     "tests": None,
 }

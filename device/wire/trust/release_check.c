@@ -75,12 +75,13 @@ static bool say_stray(struct check *check)
         const uint8_t *key_id = check->envelope.signatures[i].key_id;
         char shown[2 * KEY_ID_SHOWN + 1];
         uint32_t key = find_key(check, key_id);
-        base_hex_encode(key_id, KEY_ID_SHOWN, shown);
         if (key == check->root->key_count) {
-            (void)snprintf(check->why, sizeof(check->why), "key %.16s is not of its release role",
-                           shown);
+            base_hex_encode(key_id, KEY_ID_SHOWN, shown);
+            (void)snprintf(check->why, sizeof(check->why),
+                           "the key with the SHA-256 %.16s is not of its release role", shown);
             return true;
         }
+        base_hex_encode(check->root->keys[key], KEY_ID_SHOWN, shown); // as people know it
         if ((check->delegation->role.keys >> key & 1u) == 0) {
             (void)snprintf(check->why, sizeof(check->why),
                            "key %.16s is of its %s role, not the release role", shown,
@@ -100,10 +101,8 @@ static void say_missing(struct check *check)
 {
     for (uint32_t i = 0; i < check->root->key_count; i++) {
         if ((check->delegation->role.keys >> i & 1u) != 0 && !key_counts(check, i)) {
-            struct wire_sha256 key_id;
             char shown[2 * KEY_ID_SHOWN + 1];
-            key_id_of(check, i, &key_id);
-            base_hex_encode(key_id.bytes, KEY_ID_SHOWN, shown);
+            base_hex_encode(check->root->keys[i], KEY_ID_SHOWN, shown);
             (void)snprintf(check->why, sizeof(check->why), "key %.16s of the release role did not",
                            shown);
             return;
