@@ -65,6 +65,7 @@ static const struct form forms[] = {
     {"", "Cosh", "9:1", ""},
     {"", "CumSum", "11:2", "exclusive reverse"},
     {"", "DFT", "17:2 20:3", "axis@17-19 inverse onesided"},
+    {"", "DeformConv", "19:5", "dilations group kernel_shape offset_group pads strides"},
     {"", "DepthToSpace", "1:1", "blocksize mode@11"},
     {"", "DequantizeLinear", "10:3", "axis@13 block_size@21"},
     {"", "Det", "11:1", ""},

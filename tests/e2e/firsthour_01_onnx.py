@@ -99,18 +99,40 @@ def linear_at(x, at):
     return x[np.clip(low, 0, len(x) - 1)] * (1 - part) + x[np.clip(low + 1, 0, len(x) - 1)] * part
 
 
+def pixels_linear(image, at):
+    """image [C, s...] between its pixels, zeros outside; any number of dims."""
+    total = np.zeros(image.shape[0])
+    for corner in itertools.product((0, 1), repeat=len(at)):
+        place = [math.floor(a) + c for a, c in zip(at, corner)]
+        if all(0 <= p < d for p, d in zip(place, image.shape[1:])):
+            total += math.prod(1 - abs(a - p) for a, p in zip(at, place)) * image[(slice(None),) + tuple(place)]
+    return total
+
+
 def grid_linear(x, grid):
     """x [N, C, s...], grid [N, t..., D] (x first), zeros outside, corners not aligned; any number of dims."""
-    dims = x.shape[2:]
     out = np.zeros(x.shape[:2] + grid.shape[1:-1])
     for index in np.ndindex(*grid.shape[:-1]):
-        n, at = index[0], [((c + 1) * d - 1) / 2 for c, d in zip(grid[index][::-1], dims)]
-        for corner in itertools.product((0, 1), repeat=len(dims)):
-            place = [math.floor(a) + c for a, c in zip(at, corner)]
-            if all(0 <= p < d for p, d in zip(place, dims)):
-                weight = math.prod(1 - abs(a - p) for a, p in zip(at, place))
-                out[(n, slice(None)) + index[1:]] += weight * x[(n, slice(None)) + tuple(place)]
+        at = [((c + 1) * d - 1) / 2 for c, d in zip(grid[index][::-1], x.shape[2:])]
+        out[(index[0], slice(None)) + index[1:]] = pixels_linear(x[index[0]], at)
     return out.astype(F)
+
+
+def deform_conv(x, w, offset, mask, group, offset_group, strides, dilations, pads):
+    """x [N, C, s...], w [M, C / group, k...], offset [N, offset groups * k * dims, t...]; pads are those before."""
+    dims, kernel, out_dims = len(strides), w.shape[2:], offset.shape[2:]
+    shifts = offset.reshape(len(x), offset_group, *kernel, dims, *out_dims)
+    shares = mask.reshape(len(x), offset_group, *kernel, *out_dims)
+    read = np.zeros((len(x), offset_group, x.shape[1] // offset_group, *kernel, *out_dims))
+    for index in np.ndindex(len(x), offset_group, *kernel, *out_dims):
+        n, g, tap, place = index[0], index[1], index[2:2 + dims], index[2 + dims:]
+        shift = shifts[(n, g) + tap + (slice(None),) + place].astype(np.float64)
+        at = [p * s + t * d - b + o for p, s, t, d, b, o in zip(place, strides, tap, dilations, pads, shift)]
+        channels = x[n].reshape(offset_group, -1, *x.shape[2:])[g]
+        read[(n, g, slice(None)) + tap + place] = pixels_linear(channels, at) * shares[index]
+    read = read.reshape(len(x), group, -1, math.prod(out_dims))
+    parts = w.reshape(group, len(w) // group, -1)
+    return np.einsum("gmk,ngkp->ngmp", parts, read).reshape(len(x), len(w), *out_dims)
 
 
 def col2im(x, image, block, stride, dilation, pad):
@@ -253,6 +275,33 @@ def samples():
                consts=[1], align_corners=1)
 
 
+def deformed():
+    """Random kernels, groups and windows; offsets of several pixels, so that some taps read outside."""
+    for number in range(8):
+        dims, dtype = 3 if number == 7 else 2, np.float64 if number == 6 else F
+        group, offset_group = (int(v) for v in rng.choice([1, 2, 3], 2))
+        kernel, strides, dilations, pads = (
+            [int(v) for v in rng.integers(least, most, count)]
+            for least, most, count in ((1, 6 - dims, dims), (1, 3, dims), (1, 3, dims), (0, 3, 2 * dims)))
+        image, taps = [int(v) for v in rng.integers(5, 8, dims)], math.prod(kernel)
+        places = [(i + b + e - (k - 1) * d - 1) // s + 1
+                  for i, b, e, k, d, s in zip(image, pads, pads[dims:], kernel, dilations, strides)]
+        x, w, offset, bias, mask = (values.astype(dtype) for values in (
+            real(2, 6, *image), real(2 * group, 6 // group, *kernel), real(2, offset_group * taps * dims, *places) * 2,
+            real(2 * group), real(2, offset_group * taps, *places)))
+        has_mask, has_bias = number % 2 == 1, number % 4 > 1
+        want = deform_conv(x, w, offset, mask if has_mask else np.ones_like(mask), group, offset_group, strides,
+                           dilations, pads) + (bias.reshape(-1, *[1] * dims) if has_bias else 0)
+        yield Case(f"deform_{number}", "DeformConv", 19 if number < 4 else 22,
+                   [x, w, offset, bias if has_bias else None, mask if has_mask else None], [want.astype(dtype)],
+                   group=group, offset_group=offset_group, strides=strides, dilations=dilations, pads=pads)
+    # Whole offsets read whole pixels: exact in numbers that halves hold, of 7 pixels, which -1 to 1 does not divide evenly.
+    x, shift = rng.integers(-9, 9, (1, 1, 7, 7)).astype(np.float16), np.zeros((1, 2, 7, 7), np.float16)
+    shift[:, 0], shift[:, 1] = 1, -2
+    want = np.pad(x, ((0, 0), (0, 0), (0, 1), (2, 0)))[:, :, 1:, :7]
+    yield Case("deform_half", "DeformConv", 22, [x, np.ones((1, 1, 1, 1), np.float16), shift], [want])
+
+
 def spectra():
     x = real(2, 6, 5, 1)
 
@@ -363,6 +412,19 @@ def wrong():
     yield Case("grid_cubic_volume", "GridSample", 20, [real(1, 1, 2, 2, 2), real(1, 1, 1, 1, 3)], [image],
                mode="cubic"), "'cubic' is for two spatial"
     yield Case("grid_shape", "GridSample", 20, [image, real(1, 1, 1, 3)], [image]), "grid float"
+    tap, shifts = real(1, 1, 1, 1), real(1, 2, 4, 4)
+    yield Case("deform_early", "DeformConv", 18, [image, tap, shifts], [image]), "not supported"
+    yield Case("deform_row", "DeformConv", 19, [real(1, 1, 4), real(1, 1, 1), real(1, 1, 4)], [image]), "1 spatial dimensions"
+    yield Case("deform_offset", "DeformConv", 19, [image, tap, real(1, 2, 4, 3)], [image]), "float[1,2,4,4] wanted"
+    yield Case("deform_no_offset", "DeformConv", 19, [image, tap], [image]), "input 2"
+    yield Case("deform_mask", "DeformConv", 19, [image, tap, shifts, None, shifts], [image]), "float[1,1,4,4] wanted"
+    yield Case("deform_type", "DeformConv", 19, [image, tap, shifts.astype(np.float64)], [image]), "input 2"
+    yield Case("deform_bias", "DeformConv", 19, [image, tap, shifts, real(2)], [image]), "bias is float[2]"
+    yield Case("deform_groups", "DeformConv", 19, [image, tap, shifts], [image], offset_group=2), "offset_group 2"
+    yield Case("deform_no_groups", "DeformConv", 19, [image, tap, shifts], [image], offset_group=0), "offset_group 0"
+    yield Case("deform_places", "DeformConv", 19, [image, tap, shifts], [image], pads=[8192] * 4), "too many places"
+    yield Case("deform_empty", "DeformConv", 19, [image[:0], tap, shifts[:0]], [image[:0]]), "do not fit"
+    yield Case("deform_auto_pad", "DeformConv", 22, [image, tap, shifts], [image], auto_pad="VALID"), "no attribute 'auto_pad'"
     yield Case("bitwise_float", "BitwiseAnd", 18, [x, x], [x]), "input 0"
     yield Case("bool_early", "ReduceMax", 18, [x > 0], [x > 0]), "input 0"
     yield Case("col2im_places", "Col2Im", 18, [real(1, 4, 7), ints(3, 3), ints(2, 2)], [image], consts=[1, 2]), "at 4 places"
@@ -383,7 +445,7 @@ class NewerModels(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         print(f"seed {SEED}")
-        cls.good = [case for family in (moves, reductions, resizes, activations, normals, samples, spectra, strings,
+        cls.good = [case for family in (moves, reductions, resizes, activations, normals, samples, deformed, spectra, strings,
                                         quantized, pools, others) for case in family()]
         cls.bad = [pair for family in (surplus, wrong) for pair in family()]
         cls.folder = tempfile.mkdtemp(prefix="walle-onnx-")

@@ -198,6 +198,7 @@ static const struct recipe {
     {"Conv", "f4f4f1", NULL, 0, false},
     {"ConvTranspose", "f4f4f1", NULL, 0, false},
     {"ConvInteger", "u4u4u0u0", NULL, 0, false},
+    {"DeformConv", "f4f4f4f1f4", NULL, 0, false},
     {"MatMulInteger", "u2u2u0u0", NULL, 0, false},
     {"QLinearConv", "u4f0u0u4f0u0f0u0", NULL, 0, false},
     {"QLinearMatMul", "u2f0u0u2f0u0f0u0", NULL, 0, false},
