@@ -103,7 +103,7 @@ static uint8_t task_flags(const struct dev_task *task)
     flags |= wire_sha256_is_zero(&task->active) ? 0 : TASK_ACTIVE;
     flags |= wire_sha256_is_zero(&task->kept) ? 0 : TASK_KEPT;
     flags |= wire_sha256_is_zero(&task->accepted) ? 0 : TASK_ACCEPTED;
-    flags |= task->leased ? TASK_LEASED : 0;
+    flags |= task->lease.held ? TASK_LEASED : 0;
     flags |= task->shadow ? TASK_SHADOW : 0;
     flags |= task->triggered ? TASK_TRIGGERED : 0;
     return (uint8_t)flags;
@@ -172,9 +172,9 @@ static void task_write(struct base_writer *writer, const struct dev_task *task)
     base_writer_bytes(writer, task->name, task->name_size);
     base_writer_u8(writer, task->state);
     base_writer_u8(writer, flags);
-    base_writer_u8(writer, task->accepted_stage);
+    base_writer_u8(writer, task->lease.stage);
     base_writer_u8(writer, task->crashes);
-    base_writer_varint(writer, task->lease_until_s);
+    base_writer_varint(writer, task->lease.until_s);
     base_writer_varint(writer, task->listed);
     approvals_write(writer, task);
     base_writer_u64(writer, task->blocked);
@@ -361,9 +361,9 @@ static uint8_t task_read(struct base_reader *reader, struct dev_task *task, uint
     task->state = base_reader_u8(reader);
     uint8_t flags = base_reader_u8(reader);
     uint8_t kind = approved ? APPROVAL_KIND : base_reader_u8(reader);
-    task->accepted_stage = base_reader_u8(reader);
+    task->lease.stage = base_reader_u8(reader);
     task->crashes = base_reader_u8(reader);
-    task->lease_until_s = base_reader_varint(reader);
+    task->lease.until_s = base_reader_varint(reader);
     task->listed = base_reader_varint(reader);
     if (approved) {
         kind = approvals_read(reader, task);
@@ -389,7 +389,7 @@ static uint8_t task_read(struct base_reader *reader, struct dev_task *task, uint
     }
     task->running = (flags & TASK_RUNNING) != 0;
     task->failure_reported = (flags & TASK_FAILURE) != 0;
-    task->leased = (flags & TASK_LEASED) != 0;
+    task->lease.held = (flags & TASK_LEASED) != 0;
     if ((flags & TASK_ACTIVE) != 0) {
         base_reader_copy(reader, task->active.bytes, WIRE_SHA256_BYTES);
         task->active_rollout = base_reader_u64(reader);
@@ -454,7 +454,7 @@ bool dev_task_valid(const struct dev_task *task)
         return false;
     }
     bool next = task->again_next.rollout_id != 0;
-    if (task->shadow && (kept || task->leased || next || task->again.rollout_id != 0)) {
+    if (task->shadow && (kept || task->lease.held || next || task->again.rollout_id != 0)) {
         return false;
     }
     if ((next && !active) || (task->placebo && (!active || task->again.rollout_id == 0))) {

@@ -50,7 +50,7 @@ enum base_status dev_record_task(const struct dev_runtime *runtime, uint32_t ind
         .newest_counter = task->newest.counter,
         .floor = task->floor,
         .blocked = task->blocked,
-        .lease_until_s = task->leased ? task->lease_until_s : 0,
+        .lease_until_s = task->lease.held ? task->lease.until_s : 0,
         .last_run_s = task->last_run_s,
         .runs = task->runs,
         .crashes = task->crashes,

@@ -33,6 +33,14 @@ struct dev_again {
     uint8_t attempt;
 };
 
+// The lease of the accepted version, as the trust part keeps it: without one it runs as long as it
+// may, and with one only while `until_s` is ahead.
+struct dev_lease {
+    bool held;
+    uint8_t stage;    // stage kind of the accepted statement
+    uint64_t until_s; // since 1970
+};
+
 // What the device holds of one task, or of its shadow: that is a task of the same name with an id
 // of its own, whose active version is the shadow. All but the members behind the name is stored.
 struct dev_task {
@@ -61,24 +69,22 @@ struct dev_task {
     uint64_t last_run_s;
     uint32_t accepted_bytes; // of the manifest
     uint32_t accepted_exclusive_bytes;
+    uint32_t every_s; // of the active version
+    uint32_t runs;    // of the active version since its activation
     bool accepted_asked;
-    uint32_t every_s;       // of the active version
-    uint32_t runs;          // of the active version since its activation
-    uint8_t state;          // enum dev_update_state
-    uint8_t accepted_stage; // stage kind of the accepted statement
-    bool leased;            // the accepted version runs only while lease_until_s is ahead
-    bool triggered;         // behaviour starts the active version too
-    uint64_t lease_until_s;
+    uint8_t state;         // enum dev_update_state
+    bool triggered;        // behaviour starts the active version too
+    uint8_t crashes;       // of the active version on trial
+    bool running;          // a run on trial was started and has not ended
+    bool failure_reported; // of the pull of the accepted version
+    struct dev_lease lease;
     uint64_t listed;             // highest counter a snapshot listed for the task
     struct dev_again again;      // the last mark that was followed
     struct dev_again again_next; // is followed when the content of the active version is proven
-    bool placebo;    // ... was of the active version: what comes of it is told for that rollout
-    uint8_t crashes; // of the active version on trial
-    bool running;    // a run on trial was started and has not ended
-    bool failure_reported; // of the pull of the accepted version
-    bool offered;          // by the check-in under way; not stored
-    bool moved;            // another version came into place since that began; not stored
-    bool shadow;           // stored with the next five
+    bool placebo; // ... was of the active version: what comes of it is told for that rollout
+    bool offered; // by the check-in under way; not stored
+    bool moved;   // another version came into place since that began; not stored
+    bool shadow;  // stored with the next five
     uint16_t slow_percent; // of the shadow's statement
     uint16_t memory_percent;
     uint64_t shadow_us; // time of all its runs

@@ -437,8 +437,7 @@ static void follow_stop(struct dev_runtime *runtime, struct dev_task *task)
     if (!task->shadow && !dev_update_has_active((enum dev_update_state)task->state)) {
         dev_slot_forget_accepted(runtime, task);
     }
-    task->leased = false;
-    task->lease_until_s = 0;
+    dev_lease_drop(task);
     runtime->dirty = true;
     dev_trust_followed(runtime);
 }

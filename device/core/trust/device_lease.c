@@ -42,11 +42,11 @@ static uint32_t lease_max_s(struct dev_runtime *runtime)
 static void extend(struct dev_runtime *runtime, struct dev_task *task, uint32_t most_s)
 {
     uint32_t lease_s = dev_trust_answer(runtime)->lease_s;
-    base_assert(task->leased);
+    base_assert(task->lease.held);
     lease_s = lease_s < most_s ? lease_s : most_s;
     uint64_t until_s = now_s(runtime) + lease_s;
-    if (until_s != task->lease_until_s) {
-        task->lease_until_s = until_s;
+    if (until_s != task->lease.until_s) {
+        task->lease.until_s = until_s;
         runtime->dirty = true;
     }
 }
@@ -60,8 +60,8 @@ static uint64_t due_us_of(const struct dev_runtime *runtime)
     uint64_t at_s = now_s(runtime);
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         const struct dev_task *task = &runtime->tasks[i];
-        if (task->leased) {
-            uint64_t left_s = task->lease_until_s > at_s ? task->lease_until_s - at_s : 0;
+        if (task->lease.held) {
+            uint64_t left_s = task->lease.until_s > at_s ? task->lease.until_s - at_s : 0;
             uint64_t at_us = dev_now_us(runtime) + left_s * 1000000;
             due_us = at_us < due_us ? at_us : due_us;
         }
@@ -87,22 +87,28 @@ void dev_lease_grant(struct dev_runtime *runtime, struct dev_task *task,
     uint32_t most_s = lease_max_s(runtime);
     bool leased =
         most_s > 0 && (release->stage_kind == STAGE_BETA || release->stage_kind == STAGE_GRAY);
-    if (task->leased != leased || task->accepted_stage != release->stage_kind) {
-        task->leased = leased;
-        task->accepted_stage = release->stage_kind;
+    if (task->lease.held != leased || task->lease.stage != release->stage_kind) {
+        task->lease.held = leased;
+        task->lease.stage = release->stage_kind;
         runtime->dirty = true;
     }
     if (leased) {
         extend(runtime, task, most_s);
-    } else if (task->lease_until_s != 0) {
-        task->lease_until_s = 0;
+    } else if (task->lease.until_s != 0) {
+        task->lease.until_s = 0;
         runtime->dirty = true;
     }
 }
 
+void dev_lease_drop(struct dev_task *task)
+{
+    task->lease.held = false;
+    task->lease.until_s = 0;
+}
+
 void dev_lease_again(struct dev_runtime *runtime, struct dev_task *task)
 {
-    if (task->leased && wire_sha256_equal(&task->active, &task->accepted)) {
+    if (task->lease.held && wire_sha256_equal(&task->active, &task->accepted)) {
         extend(runtime, task, lease_max_s(runtime));
     }
 }
@@ -114,7 +120,7 @@ static void renew(struct dev_runtime *runtime)
     for (uint32_t i = 0; i < director->count && director->lease_s > 0 && most_s > 0; i++) {
         const struct wire_director_entry *entry = &director->entries[i];
         struct dev_task *task = dev_task_find(runtime, entry->task_id);
-        if (task != NULL && task->leased && task->accepted_by.counter == entry->counter &&
+        if (task != NULL && task->lease.held && task->accepted_by.counter == entry->counter &&
             wire_sha256_equal(&task->accepted, &entry->manifest)) {
             extend(runtime, task, most_s);
             dev_trust_followed(runtime);
@@ -125,7 +131,7 @@ static void renew(struct dev_runtime *runtime)
 bool dev_lease_any(const struct dev_runtime *runtime)
 {
     for (uint32_t i = 0; i < runtime->task_count; i++) {
-        if (runtime->tasks[i].leased) {
+        if (runtime->tasks[i].lease.held) {
             return true;
         }
     }
@@ -137,8 +143,8 @@ static void shorten(struct dev_runtime *runtime)
     uint64_t most_s = now_s(runtime) + (dev_lease_any(runtime) ? lease_max_s(runtime) : 0);
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         struct dev_task *task = &runtime->tasks[i];
-        if (task->leased && task->lease_until_s > most_s) {
-            task->lease_until_s = most_s;
+        if (task->lease.held && task->lease.until_s > most_s) {
+            task->lease.until_s = most_s;
             runtime->dirty = true;
         }
     }
@@ -146,10 +152,9 @@ static void shorten(struct dev_runtime *runtime)
 
 static void lose(struct dev_runtime *runtime, struct dev_task *task)
 {
-    base_assert(task->leased);
+    base_assert(task->lease.held);
     runtime->stats.leases_lost++;
-    task->leased = false;
-    task->lease_until_s = 0;
+    dev_lease_drop(task);
     runtime->dirty = true;
     dev_slot_abandon(runtime, task);
     if (wire_sha256_equal(&task->active, &task->accepted)) {
@@ -167,7 +172,7 @@ static void step(struct dev_runtime *runtime, uint64_t now_us)
     uint64_t at_s = now_s(runtime);
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         struct dev_task *task = &runtime->tasks[i];
-        if (task->leased && at_s >= task->lease_until_s) {
+        if (task->lease.held && at_s >= task->lease.until_s) {
             lose(runtime, task);
         }
     }
@@ -186,8 +191,7 @@ static void kill_task(struct dev_runtime *runtime, struct dev_task *task,
     }
     if (wire_timestamp_kills(timestamp, &task->active)) {
         runtime->stats.kills++;
-        task->leased = false;
-        task->lease_until_s = 0;
+        dev_lease_drop(task);
         dev_tell_of(runtime, DEV_PART_EVENT_HALT, task);
         dev_slot_withdraw(runtime, task, BASE_ERR_KILLED);
     }

@@ -9,6 +9,8 @@ void dev_lease_grant(struct dev_runtime *runtime, struct dev_task *task,
                      const struct wire_release *release);
 // Likewise of a mark that is followed: the lease of its active version, if it has one.
 void dev_lease_again(struct dev_runtime *runtime, struct dev_task *task);
+// The version of the task does not run on a lease any more: it was stopped, killed, or lost it.
+void dev_lease_drop(struct dev_task *task);
 extern const struct dev_part dev_lease_part;
 // When a check-in is due that renews the leases; UINT64_MAX: there is none.
 uint64_t dev_lease_renew_us(const struct dev_runtime *runtime);

@@ -42,8 +42,8 @@ static void live(bool on_trial)
     task->last_run_s = BEFORE_S;
     task->runs = 7;
     task->crashes = on_trial ? 2 : 0;
-    task->leased = true;
-    task->lease_until_s = on_trial ? LATER_S : BEFORE_S;
+    task->lease.held = true;
+    task->lease.until_s = on_trial ? LATER_S : BEFORE_S;
     runtime->told_interval_s = 77;
     runtime->sweep->past_count = 1;
     runtime->sweep->past[0] =
@@ -73,7 +73,7 @@ static void tasks_equal(const struct dev_record_task *got, const struct dev_task
     assert_int_equal(got->newest_counter, task->newest.counter);
     assert_int_equal(got->floor, 1);
     assert_int_equal(got->blocked, task->blocked);
-    assert_int_equal(got->lease_until_s, task->lease_until_s);
+    assert_int_equal(got->lease_until_s, task->lease.until_s);
     assert_int_equal(got->last_run_s, BEFORE_S);
     assert_int_equal(got->runs, 7);
     assert_int_equal(got->crashes, task->crashes);
@@ -133,7 +133,7 @@ static void test_each_field_of_a_record(void **state)
         tasks_equal(&task, &rig->runtime->tasks[0]);
         assert_int_equal(dev_record_task(record, 1, &task), BASE_ERR_NOT_FOUND);
         lists_equal(record);
-        rig->runtime->tasks[0].leased = false; // the time that is left there is none's
+        rig->runtime->tasks[0].lease.held = false; // the time that is left there is none's
         const struct base_span free_span = {bytes, record_of(bytes)};
         assert_int_equal(dev_record_open(memory, room, &config, &free_span, &record), BASE_OK);
         assert_int_equal(dev_record_task(record, 0, &task), BASE_OK);

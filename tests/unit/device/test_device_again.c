@@ -677,12 +677,12 @@ static void test_a_mark_renews_a_lease(void **state)
     (void)state;
     install_by_roles(0, 1, STAGE_GRAY);
     rig_offer_none(rig);
-    assert_true(task()->leased);
-    uint64_t until_s = task()->lease_until_s;
+    assert_true(task()->lease.held);
+    uint64_t until_s = task()->lease.until_s;
     mem_clock_advance(&rig->port, 100 * SECOND_US);
     rig_mark(rig, TASK, CONTROL, 0);
     rig_checkin(rig);
-    assert_true(task()->lease_until_s >= until_s + 100);
+    assert_true(task()->lease.until_s >= until_s + 100);
     assert_int_equal(told(WIRE_OUTCOME_RAN, 0), 1);
 }
 

@@ -478,7 +478,7 @@ static void test_no_renewal_goes_back(void **state)
 {
     (void)state;
     gray();
-    uint64_t until_s = rig->runtime->tasks[0].lease_until_s;
+    uint64_t until_s = rig->runtime->tasks[0].lease.until_s;
     uint32_t blobs = rig->blob_requests;
     rig->checkin_status = 503;
     uint64_t left_us = until_s * 1000000 - rig->port.clock.wall_us;
