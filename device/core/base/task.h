@@ -9,7 +9,7 @@
 #include "wire/tolerance.h"
 #include "wire/trust/statement.h"
 
-// Bits of dev_task.unproven and .damaged.
+// Bits of dev_content.unproven and .damaged.
 #define DEV_UNPROVEN_ACTIVE 1u
 #define DEV_UNPROVEN_KEPT   2u
 
@@ -39,6 +39,16 @@ struct dev_lease {
     bool held;
     uint8_t stage;    // stage kind of the accepted statement
     uint64_t until_s; // since 1970
+};
+
+// Of the stored content of the versions, what is known or doubted; not stored.
+struct dev_content {
+    uint8_t unproven;       // versions whose content is to be hashed again
+    uint8_t damaged;        // ... is known to be damaged: if it is the active one, it does not run
+    uint8_t repairs;        // of the active version since a run of it was good
+    uint8_t renewed;        // times since boot it was mended or activated again, modulo 256
+    uint32_t damage_mark;   // of the file told last; 0: none
+    uint64_t repair_due_us; // not before
 };
 
 // What the device holds of one task, or of its shadow: that is a task of the same name with an id
@@ -99,13 +109,7 @@ struct dev_task {
     uint64_t run_due_us;   // UINT64_MAX: not due
     uint64_t failure_mark; // of the last failure reported for the active version; 0: none
     struct dev_beside beside;
-    // Content (device_repair.c).
-    uint8_t unproven;       // versions whose content is to be hashed again
-    uint8_t damaged;        // ... is known to be: if it is the active one, it does not run
-    uint8_t repairs;        // of the active version since a run of it was good
-    uint8_t renewed;        // times since boot it was mended or activated again, modulo 256
-    uint32_t damage_mark;   // of the file told last; 0: none
-    uint64_t repair_due_us; // not before
+    struct dev_content content;
 };
 
 #endif
