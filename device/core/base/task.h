@@ -1,5 +1,5 @@
-// The record of a task: what the device holds of it, by which statements, and what came of it. The
-// slots, the offers, the runs and the repair write it, each its own members; what of it is stored
+// The record of a task: what the device holds of it, by which statements, and what came of it.
+// Which part of the runtime writes which member stands at struct dev_task; what of it is stored
 // says device_state.c.
 #ifndef DEV_TASK_H
 #define DEV_TASK_H
@@ -53,6 +53,24 @@ struct dev_content {
 
 // What the device holds of one task, or of its shadow: that is a task of the same name with an id
 // of its own, whose active version is the shadow. All but the members behind the name is stored.
+//
+// A part of the runtime (a folder of device/core) writes its own members and asks the owner for a
+// change of others. Two are written by their owner alone, which tests/tidy sees to:
+//   trust  lease
+//   slots  content
+// Of the others some have a second writer still, named behind the owner:
+//   trust  listed
+//   slots  state, floor, blocked, kept..., again, placebo, moved, every_s, triggered, active...;
+//          offer: the statement by which a version is active that it names again, and `moved` anew
+//          for each check-in; run: what a shadow was blocked for; sweep: the floor of a task that
+//          comes back
+//   offer  id, name, shadow, accepted..., newest..., again_next, offered, over; slots: empties what
+//          was followed; run: a shadow that is over; sweep: `newest` of a task that comes back
+//   pull   accepted_asked, accepted_exclusive..., failure_reported, leftover; offer and slots:
+//          anew for each statement; sweep: a leftover that is collected
+//   run    last_run_s, runs, crashes, running, reference..., run_due_us, failure_mark, beside...,
+//          shadow_us and the limits of a shadow; slots and offer: anew for each version
+// The reader of the stored record fills in what is stored.
 struct dev_task {
     uint64_t id;
     uint64_t floor;              // no release below it is followed: of what ran well here
