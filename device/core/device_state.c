@@ -7,6 +7,7 @@
 // floor above what raised it, two tasks of one id) makes the whole record CORRUPT.
 #include "core/device_state.h"
 
+#include "core/slots/device_repair.h"
 #include "core/slots/device_slots.h"
 #include "core/trust/device_trust.h"
 
@@ -305,7 +306,9 @@ static void marks_read(struct base_reader *reader, struct dev_task *task, uint8_
     again_read(reader, &task->again_next, (flags & AGAIN_NEXT) != 0);
     floors_read(reader, task, flags, version);
     task->placebo = (flags & AGAIN_PLACEBO) != 0;
-    task->unproven |= (flags & AGAIN_NEXT) != 0 ? DEV_UNPROVEN_ACTIVE : 0;
+    if ((flags & AGAIN_NEXT) != 0) {
+        dev_repair_doubt(task, DEV_COPY_ACTIVE);
+    }
     if (flags != again_flags(task)) {
         base_reader_fail(reader, BASE_ERR_INVALID);
     }

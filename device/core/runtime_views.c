@@ -19,8 +19,9 @@ bool dev_is_idle(const struct dev_runtime *runtime)
     uint64_t now_us = dev_now_us(runtime);
     for (uint32_t i = 0; i < runtime->task_count && !waiting; i++) {
         const struct dev_task *task = &runtime->tasks[i];
-        waiting = dev_update_is_pulling((enum dev_update_state)task->state) ||
-                  (task->run_due_us <= now_us && (task->damaged & DEV_UNPROVEN_ACTIVE) == 0);
+        waiting =
+            dev_update_is_pulling((enum dev_update_state)task->state) ||
+            (task->run_due_us <= now_us && (task->content.damaged & DEV_UNPROVEN_ACTIVE) == 0);
     }
     return !waiting && !dev_pull_is_due(runtime, now_us);
 }
@@ -66,8 +67,8 @@ uint64_t dev_active_mark(const struct dev_runtime *runtime)
         if (!task->shadow && !wire_sha256_is_zero(&task->active)) {
             // What was declared in content that was damaged could not be read; and every activation
             // has it read, as that of an update.
-            mark +=
-                base_hash64_seed(task->active.bytes, WIRE_SHA256_BYTES, task->id + task->renewed);
+            mark += base_hash64_seed(task->active.bytes, WIRE_SHA256_BYTES,
+                                     task->id + task->content.renewed);
         }
     }
     return mark;

@@ -6,10 +6,10 @@
     tidy.py --self-test             breaks every rule once in a scratch tree and sees that it is reported
 
 Rules: dependency rules between modules and between the parts of the gateway's core, folders (how many files, no
-circles), one table of routes, one door per library, sizes, private headers, parameters, asserts, banned calls, unique
-file names, first include, header guards, formatting, keyed hashes in the gateway, the guard of terminals, words that may
-not be in the repository, symbols of the sans-I/O cores, fences, tables and line lengths of pages, files that pages name,
-links of pages.
+circles), members with one writer, one table of routes, one door per library, sizes, private headers, parameters,
+asserts, banned calls, unique file names, first include, header guards, formatting, keyed hashes in the gateway, the guard
+of terminals, words that may not be in the repository, symbols of the sans-I/O cores, fences, tables and line lengths of
+pages, files that pages name, links of pages.
 Every finding is one line: FILE:LINE: RULE: what is wrong, and what to do instead.
 """
 import argparse
@@ -173,6 +173,12 @@ FOLDER_FILES_MAX = 40
 PIPELINE = "device/pipeline/"
 PIPELINE_PARTS = {"storage": [], "record": ["storage"], "trigger": ["record"], "stream": ["record"],
                   "": ["storage", "record", "trigger", "stream"]}
+
+# Members of a task's record that one part of the device's runtime writes, and where; what others want of them they ask of
+# that part (device/core/base/task.h). The codec of the stored record fills in what is stored.
+TASK_MEMBERS_OF = {"lease": ("device/core/trust/", "device/core/device_state.c"), "content": ("device/core/slots/",)}
+RUNTIME = "device/core/"
+CHANGES = r"\s*(?:=(?!=)|[-+*/%&|^]=|<<=|>>=|\+\+|--)"
 
 # Paths that the gateway serves stand in one table; what others need of one is a name beside the handler's.
 ROUTES = r'"/(v1|api|metrics|healthz|readyz)\b'
@@ -374,6 +380,19 @@ class Tidy:
             code, in_comment = strip_comment(line, in_comment)
             if '""' in code and re.search(ROUTES, line):
                 self.report(name, number, "routes", "a path of the gateway: ask its route (svc/route.h)")
+
+    def check_members(self, name, lines):
+        """Outside of its owner's folder, a member of a task's record is not assigned to and its address is not taken."""
+        if not name.startswith(RUNTIME):
+            return
+        in_comment = False
+        for number, line in enumerate(lines, 1):
+            code, in_comment = strip_comment(line, in_comment)
+            for member, owners in TASK_MEMBERS_OF.items():
+                place = rf"\w[\w\[\]]*(?:(?:->|\.)\w[\w\[\]]*)*(?:->|\.){member}\b(?:\.\w+)?"
+                written = rf"{place}{CHANGES}|(?:\+\+|--){place}|(?<![&\w)\]])\s*&{place}"
+                if not name.startswith(owners) and re.search(written, code):
+                    self.report(name, number, "members", f"{member} is written by {owners[0]} alone: call what it offers")
 
     def check_folders(self):
         """No folder of product code is crowded, and no two include each other, straight or through others."""
@@ -688,6 +707,7 @@ class Tidy:
                 self.check_parts(name, lines)
                 self.check_pipeline(name, lines)
                 self.check_routes(name, lines)
+                self.check_members(name, lines)
                 self.check_sizes(name, lines)
                 self.check_parameters(name, lines)
                 self.check_private(name, lines)
@@ -785,6 +805,10 @@ BREAKS = [
     ("parts", "device/pipeline/record/bad.c", OPENING + '#include "pipeline/trigger/trigger.h"\n'),
     ("parts", "device/pipeline/stream/bad.c", OPENING + '#include "pipeline/pipeline.h"\n'),
     ("parts", "device/pipeline/new/bad.c", OPENING),
+    ("members", "device/core/offer/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    task->lease.held = false;\n}\n"),
+    ("members", "device/core/run/bad.c", OPENING + "void f(void)\n{\n    runtime->tasks[i].content.repairs++;\n}\n"),
+    ("members", "device/core/device_state.c", OPENING + "void f(struct dev_task *task)\n{\n    task->content = *other;\n}\n"),
+    ("members", "device/core/pull/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    g(&task->lease);\n}\n"),
     ("asserts", "engine/lower", {"engine/lower/bad.c": OPENING + "int eng_bad(void)\n{\n    return 1;\n}\n"}),
     ("door", "gateway/svc/bad.c", OPENING + "#include <lmdb.h>\n"),
     ("door", "device/core/bad.c", OPENING + "#include <sys/socket.h>\n"),

@@ -1,5 +1,5 @@
-// The record of a task: what the device holds of it, by which statements, and what came of it. The
-// slots, the offers, the runs and the repair write it, each its own members; what of it is stored
+// The record of a task: what the device holds of it, by which statements, and what came of it.
+// Which part of the runtime writes which member stands at struct dev_task; what of it is stored
 // says device_state.c.
 #ifndef DEV_TASK_H
 #define DEV_TASK_H
@@ -9,7 +9,7 @@
 #include "wire/tolerance.h"
 #include "wire/trust/statement.h"
 
-// Bits of dev_task.unproven and .damaged.
+// Bits of dev_content.unproven and .damaged.
 #define DEV_UNPROVEN_ACTIVE 1u
 #define DEV_UNPROVEN_KEPT   2u
 
@@ -41,8 +41,36 @@ struct dev_lease {
     uint64_t until_s; // since 1970
 };
 
+// Of the stored content of the versions, what is known or doubted; not stored.
+struct dev_content {
+    uint8_t unproven;       // versions whose content is to be hashed again
+    uint8_t damaged;        // ... is known to be damaged: if it is the active one, it does not run
+    uint8_t repairs;        // of the active version since a run of it was good
+    uint8_t renewed;        // times since boot it was mended or activated again, modulo 256
+    uint32_t damage_mark;   // of the file told last; 0: none
+    uint64_t repair_due_us; // not before
+};
+
 // What the device holds of one task, or of its shadow: that is a task of the same name with an id
 // of its own, whose active version is the shadow. All but the members behind the name is stored.
+//
+// A part of the runtime (a folder of device/core) writes its own members and asks the owner for a
+// change of others. Two are written by their owner alone, which tests/tidy sees to:
+//   trust  lease
+//   slots  content
+// Of the others some have a second writer still, named behind the owner:
+//   trust  listed
+//   slots  state, floor, blocked, kept..., again, placebo, moved, every_s, triggered, active...;
+//          offer: the statement by which a version is active that it names again, and `moved` anew
+//          for each check-in; run: what a shadow was blocked for; sweep: the floor of a task that
+//          comes back
+//   offer  id, name, shadow, accepted..., newest..., again_next, offered, over; slots: empties what
+//          was followed; run: a shadow that is over; sweep: `newest` of a task that comes back
+//   pull   accepted_asked, accepted_exclusive..., failure_reported, leftover; offer and slots:
+//          anew for each statement; sweep: a leftover that is collected
+//   run    last_run_s, runs, crashes, running, reference..., run_due_us, failure_mark, beside...,
+//          shadow_us and the limits of a shadow; slots and offer: anew for each version
+// The reader of the stored record fills in what is stored.
 struct dev_task {
     uint64_t id;
     uint64_t floor;              // no release below it is followed: of what ran well here
@@ -99,13 +127,7 @@ struct dev_task {
     uint64_t run_due_us;   // UINT64_MAX: not due
     uint64_t failure_mark; // of the last failure reported for the active version; 0: none
     struct dev_beside beside;
-    // Content (device_repair.c).
-    uint8_t unproven;       // versions whose content is to be hashed again
-    uint8_t damaged;        // ... is known to be: if it is the active one, it does not run
-    uint8_t repairs;        // of the active version since a run of it was good
-    uint8_t renewed;        // times since boot it was mended or activated again, modulo 256
-    uint32_t damage_mark;   // of the file told last; 0: none
-    uint64_t repair_due_us; // not before
+    struct dev_content content;
 };
 
 #endif

@@ -9,6 +9,7 @@
 #include "core/offer/device_again.h"
 
 #include "core/offer/device_offer.h"
+#include "core/slots/device_repair.h"
 #include "core/trust/device_lease.h"
 #include "core/trust/device_trust.h"
 
@@ -65,7 +66,7 @@ static void follow(struct dev_runtime *runtime, const struct wire_again *mark)
     base_assert(!task->shadow);
     if (!is_of(&task->again_next, mark)) {
         task->again_next = (struct dev_again){mark->rollout_id, mark->attempt};
-        task->unproven |= DEV_UNPROVEN_ACTIVE;
+        dev_repair_doubt(task, DEV_COPY_ACTIVE);
         runtime->dirty = true; // as an accepted statement
         dev_trust_followed(runtime);
     }

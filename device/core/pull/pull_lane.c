@@ -55,7 +55,7 @@ static bool work_find(const struct dev_runtime *runtime, uint64_t now_us, struct
         bool still = !dev_run_is_busy(runtime);
         bool active = still && repair_due(task, DEV_COPY_ACTIVE, now_us, out_due_us);
         bool kept = still && repair_due(task, DEV_COPY_KEPT, now_us, out_due_us);
-        bool urgent = active && (task->damaged & DEV_UNPROVEN_ACTIVE) != 0;
+        bool urgent = active && (task->content.damaged & DEV_UNPROVEN_ACTIVE) != 0;
         bool again = active && task->again_next.rollout_id != 0;
         unsigned rank = urgent ? 3 : pulling || again ? 2 : active || kept ? 1 : 0;
         if (rank > best) {

@@ -227,7 +227,7 @@ static void judge(struct dev_runtime *runtime, struct dev_task *task,
     task->last_run_s = dev_wall_s(runtime);
     if (!wire_outcome_is_failure(end->outcome)) {
         task->crashes = 0;
-        task->repairs = 0;
+        dev_repair_ran(task);
         task->failure_mark = 0;
         enum base_status passed = dev_slot_event(task, DEV_UPDATE_ON_PASS);
         base_assert(passed == BASE_OK); // allowed wherever a version is active
@@ -397,7 +397,7 @@ static void step_over(struct dev_runtime *runtime, bool shadows, uint64_t now_us
             return;
         }
         if (now_us < task->run_due_us || task->shadow != shadows ||
-            (task->damaged & DEV_UNPROVEN_ACTIVE) != 0) {
+            (task->content.damaged & DEV_UNPROVEN_ACTIVE) != 0) {
             continue;
         }
         if (!dev_run_marked(runtime, task, now_us)) {
@@ -492,7 +492,7 @@ static uint64_t due_us_of(const struct dev_runtime *runtime)
     }
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         const struct dev_task *task = &runtime->tasks[i];
-        bool waits = (task->damaged & DEV_UNPROVEN_ACTIVE) != 0;
+        bool waits = (task->content.damaged & DEV_UNPROVEN_ACTIVE) != 0;
         due_us = !waits && task->run_due_us < due_us ? task->run_due_us : due_us;
     }
     return due_us;

@@ -85,7 +85,8 @@ bool dev_triggered_is_busy(const struct dev_runtime *runtime)
 static void start(struct dev_runtime *runtime, struct dev_task *task, uint64_t now_us)
 {
     struct dev_triggered *triggered = runtime->triggered;
-    bool damaged = (task->damaged & DEV_UNPROVEN_ACTIVE) != 0; // and known to be: nothing is read
+    // Known to be damaged: nothing is read.
+    bool damaged = (task->content.damaged & DEV_UNPROVEN_ACTIVE) != 0;
     if (!damaged && !dev_run_marked(runtime, task, now_us)) {
         return;
     }

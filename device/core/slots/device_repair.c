@@ -41,13 +41,13 @@ void dev_damage_found(struct dev_runtime *runtime, struct dev_task *task, enum d
     const struct wire_sha256 *version = dev_copy_version(task, copy);
     uint32_t mark = (uint32_t)base_hash64_seed(file.data, file.size, wire_version_id(version)) | 1u;
     char detail[WIRE_REPORT_DETAIL_MAX];
-    task->unproven |= bit_of(copy);
-    task->damaged |= bit_of(copy);
-    if (task->damage_mark == mark) {
+    task->content.unproven |= bit_of(copy);
+    task->content.damaged |= bit_of(copy);
+    if (task->content.damage_mark == mark) {
         return;
     }
-    task->damage_mark = mark;
-    task->repair_due_us = 0;
+    task->content.damage_mark = mark;
+    task->content.repair_due_us = 0;
     runtime->stats.damaged++;
     runtime->dirty = true;
     (void)snprintf(detail, sizeof(detail), "%.*s: stored content is damaged", (int)file.size,
@@ -87,8 +87,8 @@ void dev_meta_damaged(struct dev_runtime *runtime, const char *what)
 
 bool dev_repair_wanted(const struct dev_task *task, enum dev_pull_copy copy, uint64_t *out_due_us)
 {
-    *out_due_us = task->repair_due_us;
-    return (task->unproven & bit_of(copy)) != 0 &&
+    *out_due_us = task->content.repair_due_us;
+    return (task->content.unproven & bit_of(copy)) != 0 &&
            !wire_sha256_is_zero(dev_copy_version(task, copy));
 }
 
@@ -104,21 +104,21 @@ static void refuse(struct dev_runtime *runtime, struct dev_task *task)
 
 void dev_repair_done(struct dev_runtime *runtime, struct dev_task *task, enum dev_pull_copy copy)
 {
-    bool damaged = (task->damaged & bit_of(copy)) != 0;
-    task->unproven &= (uint8_t)~bit_of(copy);
-    task->damaged &= (uint8_t)~bit_of(copy);
+    bool damaged = (task->content.damaged & bit_of(copy)) != 0;
+    task->content.unproven &= (uint8_t)~bit_of(copy);
+    task->content.damaged &= (uint8_t)~bit_of(copy);
     if (!damaged) {
         return;
     }
-    task->damage_mark = 0;
+    task->content.damage_mark = 0;
     runtime->stats.mended++;
     base_log_debug(runtime->ports->log, "device", "%.*s: stored content is whole again",
                    (int)task->name_size, task->name);
     if (copy != DEV_COPY_ACTIVE) {
         return;
     }
-    task->renewed++;
-    if (++task->repairs > DEV_REPAIRS_MAX) {
+    task->content.renewed++;
+    if (++task->content.repairs > DEV_REPAIRS_MAX) {
         refuse(runtime, task);
     }
 }
@@ -127,11 +127,21 @@ void dev_repair_failed(struct dev_runtime *runtime, struct dev_task *task, enum 
 {
     bool go_back = copy == DEV_COPY_ACTIVE && !wire_sha256_is_zero(&task->kept);
     if (!go_back) {
-        task->repair_due_us = dev_now_us(runtime) + DEV_REPAIR_RETRY_US;
+        task->content.repair_due_us = dev_now_us(runtime) + DEV_REPAIR_RETRY_US;
         return;
     }
     // That content is lost here is not the version's fault: let it be offered anew.
     (void)dev_slot_fall_back(runtime, task);
+}
+
+void dev_repair_doubt(struct dev_task *task, enum dev_pull_copy copy)
+{
+    task->content.unproven |= bit_of(copy);
+}
+
+void dev_repair_ran(struct dev_task *task)
+{
+    task->content.repairs = 0;
 }
 
 static void check_step(struct dev_runtime *runtime, uint64_t now_us)
@@ -146,10 +156,10 @@ static void check_step(struct dev_runtime *runtime, uint64_t now_us)
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         struct dev_task *task = &runtime->tasks[i];
         if (!wire_sha256_is_zero(&task->active)) {
-            task->unproven |= DEV_UNPROVEN_ACTIVE;
+            dev_repair_doubt(task, DEV_COPY_ACTIVE);
         }
         if (!wire_sha256_is_zero(&task->kept)) {
-            task->unproven |= DEV_UNPROVEN_KEPT;
+            dev_repair_doubt(task, DEV_COPY_KEPT);
         }
     }
 }

@@ -32,6 +32,10 @@ const struct wire_sha256 *dev_copy_version(const struct dev_task *task, enum dev
 // The version's content was proven, or brought; or it could not be brought.
 void dev_repair_done(struct dev_runtime *runtime, struct dev_task *task, enum dev_pull_copy copy);
 void dev_repair_failed(struct dev_runtime *runtime, struct dev_task *task, enum dev_pull_copy copy);
+// The version's content is to be proven before it is used further.
+void dev_repair_doubt(struct dev_task *task, enum dev_pull_copy copy);
+// A run of the active version was good: repairs before it do not count against it any more.
+void dev_repair_ran(struct dev_task *task);
 // At boot, and once a day: the content of all versions is to be proven.
 extern const struct dev_part dev_check_part;
 

@@ -50,11 +50,11 @@ static void say(struct dev_runtime *runtime, const struct dev_task *task,
 // The active version begins: it has not run, and nothing is held against it.
 static void active_begin(struct dev_task *task)
 {
-    task->unproven &= (uint8_t)~DEV_UNPROVEN_ACTIVE;
-    task->damaged &= (uint8_t)~DEV_UNPROVEN_ACTIVE;
-    task->repairs = 0;
-    task->damage_mark = 0;
-    task->repair_due_us = 0;
+    task->content.unproven &= (uint8_t)~DEV_UNPROVEN_ACTIVE;
+    task->content.damaged &= (uint8_t)~DEV_UNPROVEN_ACTIVE;
+    task->content.repairs = 0;
+    task->content.damage_mark = 0;
+    task->content.repair_due_us = 0;
     task->runs = 0;
     task->crashes = 0;
     task->running = false;
@@ -86,8 +86,8 @@ static void kept_clear(struct dev_task *task)
     memset(&task->kept, 0, sizeof(task->kept));
     memset(&task->kept_exclusive, 0, sizeof(task->kept_exclusive));
     task->kept_rollout = 0;
-    task->unproven &= (uint8_t)~DEV_UNPROVEN_KEPT;
-    task->damaged &= (uint8_t)~DEV_UNPROVEN_KEPT;
+    task->content.unproven &= (uint8_t)~DEV_UNPROVEN_KEPT;
+    task->content.damaged &= (uint8_t)~DEV_UNPROVEN_KEPT;
 }
 
 // What a manifest says about when its version runs.
@@ -108,14 +108,14 @@ static void kept_take(struct dev_runtime *runtime, struct dev_task *task)
     struct wire_sha256 version = task->kept;
     struct wire_sha256 exclusive = task->kept_exclusive;
     uint64_t rollout_id = task->kept_rollout;
-    bool unproven = (task->unproven & DEV_UNPROVEN_KEPT) != 0;
-    bool damaged = (task->damaged & DEV_UNPROVEN_KEPT) != 0;
+    bool unproven = (task->content.unproven & DEV_UNPROVEN_KEPT) != 0;
+    bool damaged = (task->content.damaged & DEV_UNPROVEN_KEPT) != 0;
     struct dev_approval by = task->kept_by;
     kept_clear(task);
     active_set(task, &version, &exclusive, rollout_id);
     task->active_by = by;
-    task->unproven |= (uint8_t)(unproven ? DEV_UNPROVEN_ACTIVE : 0);
-    task->damaged |= (uint8_t)(damaged ? DEV_UNPROVEN_ACTIVE : 0);
+    task->content.unproven |= (uint8_t)(unproven ? DEV_UNPROVEN_ACTIVE : 0);
+    task->content.damaged |= (uint8_t)(damaged ? DEV_UNPROVEN_ACTIVE : 0);
     task->runs = 1;
     struct dev_manifest manifest;
     if (dev_manifest_open(runtime, &version, &manifest) == BASE_OK) {
@@ -172,8 +172,10 @@ void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
     }
     base_assert(!wire_sha256_is_zero(&task->accepted));
     if (settled) { // what is on trial is not good enough to keep
-        task->unproven = (task->unproven & DEV_UNPROVEN_ACTIVE) != 0 ? DEV_UNPROVEN_KEPT : 0;
-        task->damaged = (task->damaged & DEV_UNPROVEN_ACTIVE) != 0 ? DEV_UNPROVEN_KEPT : 0;
+        task->content.unproven =
+            (task->content.unproven & DEV_UNPROVEN_ACTIVE) != 0 ? DEV_UNPROVEN_KEPT : 0;
+        task->content.damaged =
+            (task->content.damaged & DEV_UNPROVEN_ACTIVE) != 0 ? DEV_UNPROVEN_KEPT : 0;
         task->kept = task->active;
         task->kept_exclusive = task->active_exclusive;
         task->kept_rollout = task->active_rollout;
@@ -205,7 +207,7 @@ void dev_slot_again(struct dev_runtime *runtime, struct dev_task *task,
     task->again = task->again_next;
     task->again_next = (struct dev_again){0};
     task->placebo = true;
-    task->renewed++;
+    task->content.renewed++;
     active_begin(task);
     say(runtime, task, WIRE_OUTCOME_ACTIVATED, &task->active, task->again.rollout_id);
     runtime->stats.again++;

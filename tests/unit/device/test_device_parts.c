@@ -407,7 +407,7 @@ static void test_marks_are_in_the_record(void **state)
         assert_int_equal(dev_state_decode(rig.runtime, other, size), wanted);
         if (flags == 4) {
             assert_true(task->again.rollout_id == 0 && task->again_next.rollout_id == 0x1122);
-            assert_true((task->unproven & DEV_UNPROVEN_ACTIVE) != 0);
+            assert_true((task->content.unproven & DEV_UNPROVEN_ACTIVE) != 0);
         }
     }
     memcpy(other, plain, plain_size);
