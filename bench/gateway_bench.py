@@ -4,7 +4,7 @@
     gateway_bench.py --build DIR [--quick] [--only NAME]
 
 gateway.checkin.h2c, .tls  check-ins a second of one worker, 300 active tasks, every request with one of 1,000,000
-                           devices and a profile of its own, strangers all: they have no records; peer: nghttpd, one worker, a 100-byte file, the
+                           devices and a profile of its own, strangers all: they have no records; peer: nghttpd, one worker, an empty file, the
                            same request headers. Rounds alternate; medians; the spread is (max - min) / median.
                            Peer h2o the same: one thread, without etags and its server header, no access log.
 gateway.proven.h2c, .tls   the same of 20,000 devices that enrolled, each request with its device's credential.
@@ -86,7 +86,7 @@ class Bench:
         ports = read_listeners(child)
         return child, f"http://127.0.0.1:{ports['h2c']}", f"https://127.0.0.1:{ports['tls']}"
 
-    def files(self, size=100):
+    def files(self, size=0):
         root = os.path.join(self.folder, f"www{size}")
         os.makedirs(root, exist_ok=True)
         with open(os.path.join(root, "file"), "w", encoding="ascii") as file:
@@ -102,7 +102,7 @@ class Bench:
                 time.sleep(0.02)
         raise SystemExit("the peer did not start")
 
-    def nghttpd(self, data, tls, size=100):
+    def nghttpd(self, data, tls, size=0):
         port = free_port()
         keys = [os.path.join(data, "key.pem"), os.path.join(data, "cert.pem")] if tls else []
         child = self.start(["nghttpd", "-n", "1", "-d", self.files(size), *([] if tls else ["--no-tls"]), str(port), *keys],
@@ -110,7 +110,7 @@ class Bench:
         self.await_port(port)
         return child, f"{'https' if tls else 'http'}://127.0.0.1:{port}"
 
-    def h2o(self, data, tls, size=100):
+    def h2o(self, data, tls, size=0):
         port = free_port()
         path = os.path.join(self.folder, "h2o.conf")
         keys = f", ssl: {{certificate-file: {data}/cert.pem, key-file: {data}/key.pem, minimum-version: TLSv1.3}}" if tls else ""
@@ -181,7 +181,7 @@ server {{ listen 127.0.0.1:{port} {'ssl ' if tls else ''}http2; root {self.files
         tls, offered = name.endswith("tls"), name.startswith("gateway.offer")
         rounds, seconds = (3, 1) if self.quick else (7, 3)
         common = (*devices, "-P", self.lacking if offered else self.profiles, "-c", 50, "-m", 20, "-w", 1, "-t", seconds)
-        size = self.offer_bytes(url, devices) if offered else 100
+        size = self.offer_bytes(url, devices) if offered else 0
         makers = {"nghttpd": self.nghttpd, "h2o": self.h2o}
         started = {peer: make(data, tls, size) for peer, make in makers.items()}
         rates, wrong = {peer: [] for peer in ("walle", *started)}, 0

@@ -85,7 +85,7 @@ static enum cli_exit print_page(const struct cli *cli, uint64_t limit, uint64_t 
         *after = cli_json_u64(item, "seq");
     }
     json_decref(page);
-    (void)fflush(stdout);
+    (void)fflush(stdout); // what fails is told at the end
     return code;
 }
 

@@ -354,7 +354,7 @@ int main(int argc, char **argv)
         code = command->run(&cli);
     }
     cli_http_done();
-    if (fflush(stdout) != 0 && code == CLI_EXIT_OK) {
+    if ((fflush(stdout) != 0 || ferror(stdout)) && code == CLI_EXIT_OK) {
         code = cli_fail(CLI_EXIT_LOCAL, "standard output: cannot write");
     }
     return (int)code;

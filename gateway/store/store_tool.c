@@ -200,5 +200,9 @@ int main(int argc, char **argv)
         rc = compact(store, arguments.words[1], extra);
     }
     gw_store_close(store);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "walle-store: standard output: cannot write\n");
+        rc = EXIT_FAILURE;
+    }
     return rc;
 }

@@ -123,6 +123,8 @@ DOORS = [
 ]
 
 BANNED = [
+    (r"#\s*include\s*<(svc|store|api|ddi|http|cli|signing|base|wire|policy|pipeline|tunnel|device|engine|model|vm|runner)/",
+     "our own headers are included with quotes"),
     (r"\b(strcpy|strcat|sprintf|vsprintf|gets)\s*\(", "unbounded: use snprintf or base/buffer.h"),
     (r"\bstrtok\s*\(", "use struct base_str"),
     (r"\b(atoi|atol|atoll|strtol|strtoul|strtoll|strtoull|sscanf)\s*\(", "use base_str_u64 / base_str_i64"),
@@ -515,6 +517,8 @@ class Tidy:
         in_comment = False
         for number, line in enumerate(lines, 1):
             code, in_comment = strip_comment(line, in_comment)
+            if re.match(r'\s*#\s*include\s*["<]\.\./', line):
+                self.report(name, number, "banned", "include from the module's root, so that the rules of folders see it")
             for pattern, instead in BANNED:
                 found = re.search(pattern, code)
                 if found and BANNED_EXEMPT.get(name, "-") not in found.group(0):
@@ -639,14 +643,27 @@ class Tidy:
     def check_walks(self, name, lines):
         """A step of a walk is a function that is there, in the file that the page names."""
         files = {os.path.basename(path): path for path in self.sources if module_of(path) not in (None, "tests", "bench")}
+        promised, count = None, 0
         for number, line in enumerate(lines, 1):
-            step = re.match(r"\| \d+ \| `(\w+)` \| `([\w.]+)` \|", line)
+            title = re.match(r"\*\*.*: (\d+) steps\.\*\*", line)
+            if title:
+                promised, count = int(title.group(1)), 0
+            step = re.match(r"\| (\d+) \| `(\w+)` \| `([\w.]+)` \|", line)
             if step is None:
+                if promised is not None and re.match(r"\|\s*[*`\d]", line):
+                    self.report(name, number, "walk", "a step is | number | `function` | `file.c` | what becomes of it |")
+                elif promised is not None and not line.startswith("|") and count:
+                    if promised != count:
+                        self.report(name, number, "walk", f"{count} steps, and its title says {promised}")
+                    promised = None
                 continue
-            path = files.get(step.group(2))
+            count += 1
+            if promised is not None and int(step.group(1)) != count:
+                self.report(name, number, "walk", f"step {step.group(1)} is number {count}")
+            path = files.get(step.group(3))
             text = "\n".join(self.read(path)) if path else ""
-            if not re.search(r"^[A-Za-z_][^;{}#=]*\b%s\s*\([^;{}]*\)\n\{" % step.group(1), text, re.M):
-                self.report(name, number, "walk", f"{step.group(2)} has no function {step.group(1)}")
+            if not re.search(r"^[A-Za-z_][^;{}#=]*\b%s\s*\([^;{}]*\)\n\{" % step.group(2), text, re.M):
+                self.report(name, number, "walk", f"{step.group(3)} has no function {step.group(2)}")
 
     def check_named(self, name, lines):
         """A page that sends its reader to files names files that are there."""
@@ -815,6 +832,8 @@ BREAKS = [
     ("size", "policy/bad.c", OPENING + "\n" * (FILE_LINES_MAX + 1)),
     ("size", "policy/bad.c", OPENING + "int f(void)\n{\n" + "    f();\n" * (FUNCTION_LINES_MAX + 1) + "}\n"),
     ("private", "policy/bad_private.h", GOOD_H.replace("int pol_good(void);", "int pol_good(void);\n" * PRIVATE_LINES_MAX)),
+    ("banned", "policy/sub/bad.c", OPENING + '#include "../good.h"\n'),
+    ("banned", "gateway/svc/bad.c", OPENING + "#include <svc/core.h>\n"),
     ("banned", "policy/bad.c", OPENING + "void f(char *a)\n{\n    strcpy(a, a);\n}\n"),
     ("banned", "device/core/bad.c", OPENING + "void f(void)\n{\n    clock_gettime(0, 0);\n}\n"),
     ("banned", "device/vm/bad.c", OPENING + "double f(void)\n{\n    return strtod(0, 0);\n}\n"),
@@ -831,6 +850,7 @@ BREAKS = [
     ("words", "docs/bad.md", "see /wor" + "k/main\n"),
     ("link", "docs/bad.md", "see [it](../policy/gone.c)\n"),
     ("link", "docs/bad.md", "see [it](good.md#the-3-part)\n"),
+    ("walk", "docs/ARCHITECTURE.md", "**A walk: 2 steps.**\n\n| step | function | file |\n|---|---|---|\n| 1 | `pol_good` | `good.c` | what |\n\nEnd.\n"),
     ("walk", "docs/ARCHITECTURE.md", "| step | function | file |\n|---|---|---|\n| 1 | `pol_gone` | `good.c` | what |\n"),
     ("named", "docs/HACKING.md", "see `good.h`, `policy/good.c` and `policy/gone.c`\n"),
     ("page", "docs/bad.md", "```\nopen to the end\n"),

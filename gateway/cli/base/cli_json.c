@@ -156,12 +156,16 @@ enum cli_exit cli_api_try(const struct cli *cli, const struct cli_api_request *r
     json_t *root = answer.body_bytes > 0
                        ? json_loadb(answer.body, answer.body_bytes, JSON_REJECT_DUPLICATES, NULL)
                        : NULL;
-    bool garbled = answer.body_bytes > 0 && root == NULL;
     long status = answer.status;
     cli_answer_done(&answer);
     if (status >= 400 && status != request->expected) {
         code = refuse(cli, status, root);
-    } else if (garbled) {
+    } else if (status < 200 || (status >= 300 && status < 400)) {
+        code = cli_fail(CLI_EXIT_REFUSED,
+                        "%s answered %ld, which a gateway does not: is a proxy "
+                        "between that sends elsewhere?",
+                        cli_http_gateway(cli), status);
+    } else if (root == NULL) { // every answer of a gateway says what was done
         code = cli_fail(CLI_EXIT_REFUSED, "%s answered %ld with something that is not JSON",
                         cli_http_gateway(cli), status);
     }

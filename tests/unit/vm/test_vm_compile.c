@@ -146,6 +146,58 @@ static void test_arguments(void **state)
     free(mpy);
 }
 
+// What a source uploads to: names that are literals, cut where they are too long, the first of
+// many.
+static void test_uploads_are_told(void **state)
+{
+    (void)state;
+    struct base_error error = {0};
+    static struct {
+        struct dev_vm_compiled out;
+        uint8_t behind[256];
+    } told;
+    static char many[64 * (DEV_VM_UPLOADS_MAX + 20)];
+    char *at = many + sprintf(many, "from walle import data\n");
+    memset(told.behind, 0x5a, sizeof(told.behind));
+    for (int i = 0; i < DEV_VM_UPLOADS_MAX + 9; i++) {
+        at += sprintf(at, "data.upload('u%d', 1)\n", i);
+    }
+    assert_int_equal(dev_vm_compile_told(base_str_of(many), BASE_STR("a.py"), &told.out, &error),
+                     BASE_OK);
+    free(told.out.mpy);
+    assert_int_equal(told.out.upload_count, DEV_VM_UPLOADS_MAX);
+    assert_string_equal(told.out.uploads[0].name, "u0");
+    assert_int_equal(told.out.uploads[0].line, 2);
+    assert_string_equal(told.out.uploads[DEV_VM_UPLOADS_MAX - 1].name, "u127");
+    for (size_t i = 0; i < sizeof(told.behind); i++) {
+        assert_int_equal(told.behind[i], 0x5a);
+    }
+    static const struct {
+        const char *source;
+        uint32_t count;
+        const char *name;
+    } cases[] = {
+        {"from walle import data\ndata.upload('ab\\x63', 1)\n", 1, "abc"},
+        {"import walle\nwalle.data.upload('w', 1)\n", 1, "w"},
+        {"from walle import data\ndata.upload(name, 1)\n", 0, NULL},
+        {"from walle import data\ndata.store('s', 1)\n", 0, NULL},
+        {"from walle import data\n"
+         "data.upload('0123456789012345678901234567890123456789012345678901234567890123456', 1)\n",
+         1, "012345678901234567890123456789012345678901234567890123456789012"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        memset(&told.out, 0, sizeof(told.out));
+        assert_int_equal(
+            dev_vm_compile_told(base_str_of(cases[i].source), BASE_STR("a.py"), &told.out, &error),
+            BASE_OK);
+        free(told.out.mpy);
+        assert_int_equal(told.out.upload_count, cases[i].count);
+        if (cases[i].count > 0) {
+            assert_string_equal(told.out.uploads[0].name, cases[i].name);
+        }
+    }
+}
+
 static void test_same_source_same_bytes(void **state)
 {
     (void)state;
@@ -166,9 +218,13 @@ static void test_same_source_same_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_errors_have_a_line), cmocka_unit_test(test_what_compiles_loads),
-        cmocka_unit_test(test_hostile_source),     cmocka_unit_test(test_long_numbers),
-        cmocka_unit_test(test_arguments),          cmocka_unit_test(test_same_source_same_bytes),
+        cmocka_unit_test(test_errors_have_a_line),
+        cmocka_unit_test(test_what_compiles_loads),
+        cmocka_unit_test(test_hostile_source),
+        cmocka_unit_test(test_long_numbers),
+        cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_uploads_are_told),
+        cmocka_unit_test(test_same_source_same_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
