@@ -10,7 +10,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define GW_TOUCHES_MAX    256u
 #define GW_LATENCY_BOUNDS 14u
 
 struct gw_meta;

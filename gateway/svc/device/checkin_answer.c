@@ -204,20 +204,6 @@ struct offering {
 
 enum added { ADDED, ADD_NO_ROOM, ADD_HELD };
 
-static bool admit(struct offering *offering, const struct gw_want *want, const struct gw_draw *draw)
-{
-    if (offering->checkin->beside && draw->compared) {
-        offering->held_s = GW_HELD_WAIT_S < offering->held_s ? GW_HELD_WAIT_S : offering->held_s;
-        return false; // of neither cohort: marks have no place here
-    }
-    const struct gw_offer_ask ask = {.checkin = offering->checkin,
-                                     .attrs = &offering->view.attrs,
-                                     .want = want,
-                                     .draw = draw,
-                                     .now_s = offering->now_s};
-    return gw_offer_admit(offering->worker->core, &ask, &offering->held_s);
-}
-
 // HELD: by a rate, a cap or a window. A device that is drawn as control gets a mark in the offer's
 // place.
 static enum added add_offer(struct offering *offering, const struct gw_plan_task *task,
@@ -233,7 +219,16 @@ static enum added add_offer(struct offering *offering, const struct gw_plan_task
         out->flags |= WIRE_OFFER_FLAG_MORE;
         return ADD_NO_ROOM;
     }
-    if (want->install_open && !admit(offering, want, &offering->draw)) {
+    if (want->install_open && offering->checkin->beside && offering->draw.compared) {
+        offering->held_s = GW_HELD_WAIT_S < offering->held_s ? GW_HELD_WAIT_S : offering->held_s;
+        return ADD_HELD; // of neither cohort: marks have no place here
+    }
+    const struct gw_offer_ask ask = {.checkin = offering->checkin,
+                                     .attrs = &offering->view.attrs,
+                                     .want = want,
+                                     .draw = &offering->draw,
+                                     .now_s = offering->now_s};
+    if (want->install_open && !gw_offer_admit(offering->worker->core, &ask, &offering->held_s)) {
         return ADD_HELD;
     }
     offering->bytes_left -= cost;

@@ -14,8 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TOUCH_BATCH 256u
-
 struct gw_device_table {
     struct gw_device_shard shards[GW_DEVICE_TABLE_SHARDS];
     struct base_pair_key settled;
@@ -267,14 +265,14 @@ static void touch_group(struct gw_device_table *table, struct gw_device_shard *s
     pthread_mutex_unlock(&shard->lock);
 }
 
-// At most TOUCH_BATCH, sorted by shard (counting sort: a device's stay in order).
-static void touch_batch(struct gw_device_table *table, const struct gw_device_touch *touches,
-                        uint32_t count)
+// Sorted by shard (counting sort: a device's stay in order).
+void gw_device_table_touch(struct gw_device_table *table, const struct gw_device_touch *touches,
+                           uint32_t count)
 {
-    uint64_t hashes[TOUCH_BATCH];
-    uint16_t order[TOUCH_BATCH];
+    uint64_t hashes[GW_TOUCHES_MAX];
+    uint16_t order[GW_TOUCHES_MAX];
     uint16_t ends[GW_DEVICE_TABLE_SHARDS + 1] = {0};
-    base_assert(count <= TOUCH_BATCH);
+    base_assert(count <= GW_TOUCHES_MAX);
     for (uint32_t i = 0; i < count; i++) {
         hashes[i] = base_keyed64_u64(&table->shards[0].key, touches[i].device_id);
         ends[shard_of(hashes[i]) + 1]++;
@@ -292,15 +290,6 @@ static void touch_batch(struct gw_device_table *table, const struct gw_device_to
                         &(struct touch_group){touches, hashes, &order[begin], ends[s] - begin});
         }
         begin = ends[s];
-    }
-}
-
-void gw_device_table_touch(struct gw_device_table *table, const struct gw_device_touch *touches,
-                           uint32_t count)
-{
-    for (uint32_t done = 0; done < count; done += TOUCH_BATCH) {
-        uint32_t left = count - done;
-        touch_batch(table, touches + done, left < TOUCH_BATCH ? left : TOUCH_BATCH);
     }
 }
 

@@ -23,6 +23,7 @@
 #define GW_DEVICES_MAX         (64u * 1024 * 1024)
 #define GW_DEVICE_MARKS_MAX    32u // open rollouts a device is in at once; others wait for one to end
 #define GW_LAST_SEEN_SAVE_S    3600u // last_seen on disk is at most this much behind
+#define GW_TOUCHES_MAX         256u  // of one call, which a worker gathers
 #define GW_DEVICE_TABLE_SHARDS 64u
 
 struct gw_device_table;
@@ -70,10 +71,10 @@ BASE_NODISCARD enum base_status gw_device_table_new(bool (*is_open)(void *ctx, u
                                                     struct gw_device_table **out_table);
 void gw_device_table_free(struct gw_device_table *table);
 
-// Seen now. Creates the device; marks it dirty when it is new, its attributes changed, or the
-// disk's last_seen is old. Silently does nothing when memory or the limit ran out (counted), and
-// when the device has proven itself before and this touch does not. At the first touch that does,
-// the numbers of reports are forgotten: strangers may have sent them.
+// Seen now, at most GW_TOUCHES_MAX. Creates the device; marks it dirty when it is new, its
+// attributes changed, or the disk's last_seen is old. Silently does nothing when memory or the
+// limit ran out (counted), and when the device has proven itself before and this touch does not. At
+// the first touch that does, the numbers of reports are forgotten: strangers may have sent them.
 void gw_device_table_touch(struct gw_device_table *table, const struct gw_device_touch *touches,
                            uint32_t count);
 // The time was set back to `now_s`: no device was seen later.

@@ -89,7 +89,11 @@ static void test_seen_together(void **state)
     for (uint32_t t = 0; t < 2; t++) {
         assert_int_equal(gw_device_table_new(all_open, &none, &key, &tables[t]), BASE_OK);
     }
-    gw_device_table_touch(tables[0], touches, TOUCHES);
+    for (uint32_t i = 0; i < TOUCHES; i += GW_TOUCHES_MAX) {
+        uint32_t left = TOUCHES - i;
+        gw_device_table_touch(tables[0], &touches[i],
+                              left < GW_TOUCHES_MAX ? left : GW_TOUCHES_MAX);
+    }
     for (uint32_t i = 0; i < TOUCHES; i++) {
         gw_device_table_touch(tables[1], &touches[i], 1);
     }
