@@ -69,14 +69,14 @@ struct eng_slice eng_slice_whole(const struct eng_desc *desc)
     return slice;
 }
 
-// Whether all that is taken of dim `gradient` lies within it.
-static bool slice_fits(const struct eng_slice *slice, uint32_t gradient, int64_t dim)
+// Whether all that is taken of dim `axis` lies within it.
+static bool slice_fits(const struct eng_slice *slice, uint32_t axis, int64_t dim)
 {
-    int64_t start = slice->start[gradient];
-    int64_t size = slice->size[gradient];
+    int64_t start = slice->start[axis];
+    int64_t size = slice->size[axis];
     int64_t last;
     return size == 0 || (size > 0 && start >= 0 && start < dim &&
-                         !__builtin_mul_overflow(size - 1, slice->step[gradient], &last) &&
+                         !__builtin_mul_overflow(size - 1, slice->step[axis], &last) &&
                          !__builtin_add_overflow(last, start, &last) && last >= 0 && last < dim);
 }
 

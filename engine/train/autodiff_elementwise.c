@@ -160,7 +160,7 @@ static uint8_t between(struct ad_expr *expr, uint8_t value, double low, double h
                      ad_above(expr, ad_unary(expr, ENG_NEG, value), -high));
 }
 
-// Phi(value) + x phi(value)
+// Phi(x) + x phi(x)
 static uint8_t gelu_slope(struct ad_expr *expr, uint8_t value)
 {
     uint8_t phi = ad_times(
@@ -171,8 +171,7 @@ static uint8_t gelu_slope(struct ad_expr *expr, uint8_t value)
     return ad_binary(expr, ENG_ADD, cdf, ad_binary(expr, ENG_MUL, value, phi));
 }
 
-// y = x (1 + t) / 2 with t = tanh(c (value + d value^3)): (1 + t) / 2 + x (1 - t^2) c (1 + 3 d
-// value^2) / 2
+// y = x (1 + t) / 2 with t = tanh(c (x + d x^3)): (1 + t) / 2 + x (1 - t^2) c (1 + 3 d x^2) / 2
 static uint8_t gelu_tanh_slope(struct ad_expr *expr, uint8_t value)
 {
     const double c = 0.79788456080286535588, d = 0.044715;

@@ -19,7 +19,8 @@ static struct eng_view across(int64_t inner)
 
 // --- reduce -----------------------------------------------------------------------------------
 
-// 1 where x is the extreme output. output is a copy of one of them, so they are equal to the bit.
+// 1 where the input is the extreme, the output. That is a copy of one of them, so they are equal to
+// the bit.
 static uint8_t is_extreme(struct ad_expr *expr, uint8_t value, uint8_t output)
 {
     uint8_t distance = ad_unary(expr, ENG_ABS, ad_binary(expr, ENG_SUB, value, output));
@@ -218,22 +219,22 @@ static enum base_status product(struct eng_ad *ad, const struct eng_box *box, ui
     return ad_expr_emit(ad, &e, ad_tensor(ad, left)->desc.dtype, out);
 }
 
-// dim * scale.
-static enum base_status scaled(struct eng_ad *ad, const struct norm_parts *parts, uint32_t dim,
+// upstream * scale.
+static enum base_status scaled(struct eng_ad *ad, const struct norm_parts *parts, uint32_t upstream,
                                uint32_t scale, uint32_t *out)
 {
     struct ad_expr e;
-    base_assert(ad_count(ad, dim) == ad_volume(&parts->box));
+    base_assert(ad_count(ad, upstream) == ad_volume(&parts->box));
     ad_expr_init(&e, &parts->box);
-    uint8_t first = ad_load_dense(&e, dim);
+    uint8_t first = ad_load_dense(&e, upstream);
     (void)ad_binary(&e, ENG_MUL, first, ad_load(&e, scale, &parts->scale));
-    return ad_expr_emit(ad, &e, ad_tensor(ad, dim)->desc.dtype, out);
+    return ad_expr_emit(ad, &e, ad_tensor(ad, upstream)->desc.dtype, out);
 }
 
-// dx = inverse (dim - mean(dim) - normal mean(dim normal)), dim = dy scale; without mean(dim) for
-// rms.
+// dx = inverse (d - mean(d) - normal mean(d normal)), d = dy scale, `upstream`; without mean(d)
+// for rms.
 static enum base_status norm_input_gradient(struct eng_ad *ad, const struct eng_command *command,
-                                            const struct norm_parts *parts, uint32_t dim)
+                                            const struct norm_parts *parts, uint32_t upstream)
 {
     const struct eng_norm *norm = &command->u.norm;
     struct eng_box box = {.rank = 2, .size = {norm->groups, norm->n}};
@@ -241,17 +242,17 @@ static enum base_status norm_input_gradient(struct eng_ad *ad, const struct eng_
     uint32_t pulled = ENG_NONE, mean_d = ENG_NONE, mean_pulled = ENG_NONE, dx = ENG_NONE;
     struct ad_expr e;
     const struct eng_reduce mean = {ENG_REDUCE_MEAN, norm->groups, norm->n, 1};
-    BASE_TRY(product(ad, &box, dim, parts->normal, &pulled));
+    BASE_TRY(product(ad, &box, upstream, parts->normal, &pulled));
     BASE_TRY(ad_reduce(ad, pulled, &mean, &mean_pulled));
-    BASE_TRY(ad_reduce(ad, dim, &mean, &mean_d));
+    BASE_TRY(ad_reduce(ad, upstream, &mean, &mean_d));
     ad_expr_init(&e, &box);
-    uint8_t in_d = ad_load_dense(&e, dim), normal = ad_load_dense(&e, parts->normal);
+    uint8_t in_d = ad_load_dense(&e, upstream), normal = ad_load_dense(&e, parts->normal);
     uint8_t inverse = ad_load(&e, parts->inverse, &group);
     uint8_t pull = ad_load(&e, mean_pulled, &group), shift = ad_load(&e, mean_d, &group);
     uint8_t rest = norm->rms ? in_d : ad_binary(&e, ENG_SUB, in_d, shift);
     rest = ad_binary(&e, ENG_SUB, rest, ad_binary(&e, ENG_MUL, normal, pull));
     (void)ad_binary(&e, ENG_MUL, rest, inverse);
-    BASE_TRY(ad_expr_emit(ad, &e, ad_tensor(ad, dim)->desc.dtype, &dx));
+    BASE_TRY(ad_expr_emit(ad, &e, ad_tensor(ad, upstream)->desc.dtype, &dx));
     return ad_give(ad, command->inputs[0], dx);
 }
 

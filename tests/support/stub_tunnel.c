@@ -1,4 +1,4 @@
-// a tunnel for tests of the transport: every session sends back what it gets, but for frames whose
+// A tunnel for tests of the transport: every session sends back what it gets, but for frames whose
 // type asks for something else (stub_tunnel.h). Counts what a test wants to know.
 #include "stub_tunnel.h"
 

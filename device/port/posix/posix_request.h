@@ -18,7 +18,8 @@ struct posix_request_text {
 };
 
 // Adds what the request itself says: profile, nonce, where a download goes on, what a delta may be
-// made from. Who asks (walle-device, walle-credential) is the caller's. Returns how many.
+// made from. Who asks (walle-device, walle-credential) is the caller's. `out` has
+// room for POSIX_REQUEST_HEADERS_MAX. Returns how many.
 uint32_t posix_request_headers(const struct dev_request *request, struct posix_request_text *text,
                                struct h2_header *out);
 

@@ -25,7 +25,7 @@ struct grad_run {
     float *sums, *dw; // sums [tap][channel]
 };
 
-// Output positions [begin, end) of one dim whose tap tap lies inside the input.
+// Output positions [begin, end) of one dim whose tap `tap` lies inside the input.
 static void inside(const struct eng_conv_shape *shape, uint32_t dim, int64_t tap,
                    int64_t *out_begin, int64_t *out_end)
 {

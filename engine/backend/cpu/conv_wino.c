@@ -138,16 +138,16 @@ struct wino_run {
     float *y, *scratch;
 };
 
-// Products of all elements of the tiles with one panel of total output channels.
+// Products of all elements of the tiles with one panel of `channels` output channels.
 static void multiply(const struct wino *wino, const struct eng_wino_product *product, int64_t count,
-                     int64_t total)
+                     int64_t channels)
 {
     static const int64_t no_offset[1] = {0};
     const float *v = product->v, *u = product->u;
     float *m = product->m;
-    base_assert(count > 0 && count <= wino->block && total > 0 && total <= wino->kernels->nr);
+    base_assert(count > 0 && count <= wino->block && channels > 0 && channels <= wino->kernels->nr);
     const int64_t vl = wino->kernels->vl;
-    const uint32_t nv = (uint32_t)((total + vl - 1) / vl);
+    const uint32_t nv = (uint32_t)((channels + vl - 1) / vl);
     const size_t floats = (size_t)(nv * vl * wino->depth);
     struct eng_gemm_tile tile = {
         .lda = (size_t)wino->tiles.pitch,
@@ -155,7 +155,7 @@ static void multiply(const struct wino *wino, const struct eng_wino_product *pro
         .segment_count = 1,
         .k = (uint32_t)wino->depth,
         .ldc = wino->kernels->nr,
-        .n = (uint32_t)total,
+        .n = (uint32_t)channels,
     };
     for (uint32_t e = 0; e < wino->tiles.size * wino->tiles.size; e++) {
         tile.b = u + e * floats;

@@ -144,24 +144,25 @@ static int64_t block_tiles(const struct live *live, int64_t block)
     return left < live->block ? left : live->block;
 }
 
-// Products of all elements of a block's tiles with one panel of total output channels.
+// Products of all elements of a block's tiles with one panel of `channels` output channels.
 static void multiply(const struct live *live, const struct eng_wino_product *product, int64_t count,
-                     int64_t total)
+                     int64_t channels)
 {
     static const int64_t no_offset[1] = {0};
     const float *v = product->v, *u = product->u;
     float *m = product->m;
-    base_assert(count > 0 && count <= live->block && total > 0 && total <= live->tiles.kernels->nr);
+    base_assert(count > 0 && count <= live->block && channels > 0 &&
+                channels <= live->tiles.kernels->nr);
     const struct eng_gemm_kernels *kernels = live->tiles.kernels;
     const int64_t vl = kernels->vl, c = live->tiles.shape.in_channels;
-    const uint32_t nv = (uint32_t)((total + vl - 1) / vl);
+    const uint32_t nv = (uint32_t)((channels + vl - 1) / vl);
     const size_t floats = kernel_plane(live, nv * vl);
     struct eng_gemm_tile tile = {.lda = (size_t)live->tiles.pitch,
                                  .segments = no_offset,
                                  .segment_count = 1,
                                  .k = (uint32_t)c,
                                  .ldc = kernels->nr,
-                                 .n = (uint32_t)total};
+                                 .n = (uint32_t)channels};
     for (uint32_t e = 0; e < ENG_WINO_ELEMENTS; e++) {
         tile.b = u + e * floats;
         for (int64_t i = 0; i < count; i += live->mr) {

@@ -22,19 +22,19 @@ static int64_t place(const struct eng_view *view, int64_t batch, int64_t head, i
 }
 
 // scores[t] = exp(scale * q . k[t] + mask[t] - largest); returns their sum.
-static double weigh(const struct attention *attention, int64_t batch, int64_t head, int64_t text)
+static double weigh(const struct attention *attention, int64_t batch, int64_t head, int64_t query)
 {
     const struct eng_view *views = attention->command->views;
     double most = -INFINITY, sum = 0;
     for (int64_t t = 0; t < attention->keys; t++) {
         double dot = 0;
         for (int64_t d = 0; d < attention->depth; d++) {
-            dot += (double)attention->q[place(&views[0], batch, head, text, d)] *
+            dot += (double)attention->q[place(&views[0], batch, head, query, d)] *
                    (double)attention->k[place(&views[1], batch, head, t, d)];
         }
         dot *= (double)attention->command->u.attention.scale;
         dot += attention->mask != NULL
-                   ? (double)attention->mask[place(&views[3], batch, head, text, t)]
+                   ? (double)attention->mask[place(&views[3], batch, head, query, t)]
                    : 0;
         attention->scores[t] = dot;
         most = dot > most ? dot : most;

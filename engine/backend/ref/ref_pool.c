@@ -172,17 +172,17 @@ static int64_t out_offset(const struct pool *pool, int64_t out, const int64_t *s
     return offset;
 }
 
-// One channel of the current window, which belongs to output position `out` of image count.
-static void pool_one(const struct pool *pool, const struct results *results, int64_t count,
+// One channel of the current window, which belongs to output position `out` of one image.
+static void pool_one(const struct pool *pool, const struct results *results, int64_t image,
                      int64_t channel, int64_t out)
 {
     const int64_t *index_stride = results->index_stride;
     int64_t volume = 1;
-    base_assert(count < pool->batch && channel < pool->channels && out < pool->out_count);
+    base_assert(image < pool->batch && channel < pool->channels && out < pool->out_count);
     struct window w =
-        look(pool, count * pool->in_stride[0] + channel * pool->in_stride[1] + pool->window_offset);
+        look(pool, image * pool->in_stride[0] + channel * pool->in_stride[1] + pool->window_offset);
     eng_ref_store(pool->dtype, results->y,
-                  count * pool->out_stride[0] + channel * pool->out_stride[1] +
+                  image * pool->out_stride[0] + channel * pool->out_stride[1] +
                       out_offset(pool, out, pool->out_stride),
                   result_of(pool, &w));
     if (results->indices == NULL) {
@@ -192,8 +192,8 @@ static void pool_one(const struct pool *pool, const struct results *results, int
         volume *= pool->in_dims[d];
     }
     int64_t at =
-        count * index_stride[0] + channel * index_stride[1] + out_offset(pool, out, index_stride);
-    results->indices[at] = (count * pool->channels + channel) * volume +
+        image * index_stride[0] + channel * index_stride[1] + out_offset(pool, out, index_stride);
+    results->indices[at] = (image * pool->channels + channel) * volume +
                            (w.most_tap < 0 ? 0 : onnx_index(pool, &pool->table[w.most_tap]));
 }
 

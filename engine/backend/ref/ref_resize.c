@@ -70,7 +70,7 @@ static double nearest(enum eng_resize_round round, double value)
     }
 }
 
-// Weight of an element at distance distance >= 0.
+// Weight of an element at `distance` >= 0.
 static double cubic(double distance, double coefficient)
 {
     if (distance <= 1) {

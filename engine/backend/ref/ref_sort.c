@@ -33,20 +33,20 @@ static bool is_before(const struct column *column, int64_t left, int64_t right)
     return column->largest ? x > y : x < y;
 }
 
-// Whether element rank takes the place of the best so far. The first NaN is the extreme on either
-// side, as it is for REDUCE (with `last` the last one).
-static bool is_better(const struct column *column, bool last, int64_t rank, int64_t best)
+// Whether element `candidate` takes the place of the best so far. The first NaN is the extreme on
+// either side, as it is for REDUCE (with `last` the last one).
+static bool is_better(const struct column *column, bool last, int64_t candidate, int64_t best)
 {
     if (eng_ref_is(column->dtype, ENG_REF_FLOATS)) {
-        bool is_nan =
-            isnan(eng_ref_load(column->dtype, column->data, column->first + rank * column->stride));
+        bool is_nan = isnan(
+            eng_ref_load(column->dtype, column->data, column->first + candidate * column->stride));
         bool was_nan =
             isnan(eng_ref_load(column->dtype, column->data, column->first + best * column->stride));
         if (is_nan || was_nan) {
             return is_nan && (last || !was_nan);
         }
     }
-    return last ? !is_before(column, best, rank) : is_before(column, rank, best);
+    return last ? !is_before(column, best, candidate) : is_before(column, candidate, best);
 }
 
 static enum base_status run_arg_reduce(const struct eng_step *step, const struct eng_run *run)
@@ -89,7 +89,8 @@ static void merge(const struct column *column, const int64_t *from, int64_t *to,
     }
 }
 
-// Sorts 0..n-1 by the column; `order` and `spare` hold count each. Returns the one with the result.
+// Sorts 0..count-1 by the column; `order` and `spare` hold count each. Returns the one with the
+// result.
 static const int64_t *sort_column(const struct column *column, int64_t count, int64_t *order,
                                   int64_t *spare)
 {

@@ -53,7 +53,7 @@ struct eng_desc eng_nn_desc_axis(enum eng_dtype dtype, uint32_t rank, uint32_t a
 BASE_NODISCARD enum base_status eng_nn_reshape(struct eng_lower *lower, uint32_t tensor,
                                                const struct eng_desc *desc, uint32_t *out);
 
-// x fn value and value fn input, the constant having input's type.
+// input fn value and value fn input, the constant having input's type.
 BASE_NODISCARD enum base_status eng_nn_with(struct eng_lower *lower, enum eng_binary_fn fn,
                                             uint32_t input, double value, uint32_t *out);
 BASE_NODISCARD enum base_status eng_nn_from(struct eng_lower *lower, enum eng_binary_fn fn,

@@ -345,14 +345,14 @@ static enum base_status batch_init(struct scan *scan, struct scan_batch *out)
     return BASE_OK;
 }
 
-// Stacked output `rank` of one batch entry, zeros up to the whole sequence's length.
+// Stacked output `index` of one batch entry, zeros up to the whole sequence's length.
 static enum base_status batch_output(struct scan *scan, const struct scan_batch *batch,
-                                     uint32_t rank, uint32_t *out)
+                                     uint32_t index, uint32_t *out)
 {
-    base_assert(rank < scan->outputs);
+    base_assert(index < scan->outputs);
     struct eng_lower *l = scan->body.l;
     uint32_t tensor = ENG_NONE;
-    BASE_TRY(eng_pile_stack(&scan->body, &scan->piles[rank], scan->states + rank, 0, &tensor));
+    BASE_TRY(eng_pile_stack(&scan->body, &scan->piles[index], scan->states + index, 0, &tensor));
     BASE_TRY(eng_lower_plain(l, tensor, &tensor));
     struct eng_desc desc = *eng_lower_desc(l, tensor);
     struct eng_map map;
@@ -364,10 +364,10 @@ static enum base_status batch_output(struct scan *scan, const struct scan_batch 
     return eng_maps_finish(&maps, &desc, out);
 }
 
-static enum base_status batch_run(struct scan *scan, const struct scan_batch *batch, int64_t right,
+static enum base_status batch_run(struct scan *scan, const struct scan_batch *batch, int64_t entry,
                                   struct eng_pile *results)
 {
-    base_assert(right >= 0 && right < batch->batch);
+    base_assert(entry >= 0 && entry < batch->batch);
     struct eng_lower *l = scan->body.l;
     for (uint32_t i = 0; i < scan->states + scan->inputs; i++) {
         uint32_t tensor = ENG_NONE;
@@ -377,7 +377,7 @@ static enum base_status batch_run(struct scan *scan, const struct scan_batch *ba
             return eng_lower_fail(l, scan->body.node, BASE_ERR_INVALID,
                                   "input %u has no batch of %lld", 1 + i, (long long)batch->batch);
         }
-        BASE_TRY(eng_take_item(l, tensor, 0, right, &tensor));
+        BASE_TRY(eng_take_item(l, tensor, 0, entry, &tensor));
         if (i < scan->states) {
             BASE_TRY(tensor_slot(l, tensor, &scan->body.in[i]));
         } else {
@@ -385,7 +385,7 @@ static enum base_status batch_run(struct scan *scan, const struct scan_batch *ba
             scan->axes[i - scan->states] = 0;
         }
     }
-    scan->length = batch->lengths != NULL ? batch->lengths[right] : batch->sequence;
+    scan->length = batch->lengths != NULL ? batch->lengths[entry] : batch->sequence;
     BASE_TRY(scan_run(scan));
     for (uint32_t i = 0; i < scan->states + scan->outputs; i++) {
         uint32_t tensor = scan->body.in[i < scan->states ? i : 0].tensor;

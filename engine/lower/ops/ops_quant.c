@@ -19,7 +19,8 @@ static struct quantized quantized_of(const struct eng_node *node, const struct e
                               eng_node_int(node, "block_size", 0)};
 }
 
-// A scale or zero point for each block of elements along the axis: repeated to values's shape.
+// A scale or zero point for each block of elements along the axis: repeated to the shape of
+// `values`.
 static enum base_status block_param(struct eng_lower *lower, const struct eng_node *node,
                                     uint32_t input, const struct quantized *values,
                                     uint32_t *tensor)
@@ -85,7 +86,7 @@ static enum base_status quant_param(struct eng_lower *lower, const struct eng_no
     return eng_nn_reshape(lower, *tensor, &to, tensor);
 }
 
-// saturate(round(input) + zero) as `to`, x being float32; zero ENG_NONE: none.
+// saturate(round(input) + zero) as `to`, the input being float32; zero ENG_NONE: none.
 static enum base_status saturate(struct eng_lower *lower, uint32_t input, uint32_t zero,
                                  enum eng_dtype to, uint32_t *out)
 {

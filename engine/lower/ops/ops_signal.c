@@ -220,7 +220,7 @@ static enum base_status dft_matrix(struct eng_lower *lower, const struct eng_nod
     return const_reals(lower, node, &desc, values, out);
 }
 
-// input [..., n, parts] with n >= 1 to [..., results, 2]; zero-padded or cut to the length.
+// The input [..., n, parts] with n >= 1 to [..., results, 2]; zero-padded or cut to the length.
 static enum base_status emit_dft(struct eng_lower *lower, const struct eng_node *node,
                                  const struct dft *dft, uint32_t input, uint32_t *out)
 {

@@ -136,35 +136,35 @@ static enum base_status read_reals(struct eng_lower *lower, const struct eng_nod
 }
 
 static enum base_status resize_roi(struct eng_lower *lower, const struct eng_node *node,
-                                   struct resizing *depth)
+                                   struct resizing *resizing)
 {
     struct eng_array roi;
-    const uint32_t count = depth->axes.count;
-    if (depth->params->coord != ENG_COORD_TF_CROP) {
+    const uint32_t count = resizing->axes.count;
+    if (resizing->params->coord != ENG_COORD_TF_CROP) {
         return BASE_OK;
     }
     BASE_TRY(read_reals(lower, node, 1, 2 * count, &roi));
     if (roi.data == NULL) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "tf_crop_and_resize needs roi");
     }
-    for (uint32_t d = 0; d < depth->in.rank; d++) {
-        depth->params->roi_end[d] = 1;
+    for (uint32_t d = 0; d < resizing->in.rank; d++) {
+        resizing->params->roi_end[d] = 1;
     }
     for (uint32_t i = 0; i < count; i++) {
-        depth->params->roi_begin[depth->axes.axis[i]] = (float)eng_content_real(&roi, i);
-        depth->params->roi_end[depth->axes.axis[i]] = (float)eng_content_real(&roi, count + i);
+        resizing->params->roi_begin[resizing->axes.axis[i]] = (float)eng_content_real(&roi, i);
+        resizing->params->roi_end[resizing->axes.axis[i]] =
+            (float)eng_content_real(&roi, count + i);
     }
     return BASE_OK;
 }
 
-// Scale of dimension gradient checked; *dim becomes what it gives.
+// Scale of dimension `axis` checked; *dim becomes what it gives.
 static enum base_status scaled_dim(struct eng_lower *lower, const struct eng_node *node,
-                                   const struct eng_resize *resize, uint32_t gradient, int64_t *dim)
+                                   const struct eng_resize *resize, uint32_t axis, int64_t *dim)
 {
-    float scale = resize->scale[gradient];
-    float extent = resize->coord == ENG_COORD_TF_CROP
-                       ? resize->roi_end[gradient] - resize->roi_begin[gradient]
-                       : 1.0F;
+    float scale = resize->scale[axis];
+    float extent =
+        resize->coord == ENG_COORD_TF_CROP ? resize->roi_end[axis] - resize->roi_begin[axis] : 1.0F;
     float size = (float)*dim * extent * scale;
     if (!(scale > 0) || !(size >= 0 && size <= (float)ENG_ELEMENTS_MAX)) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "scale %g of dimension %lld",
@@ -177,7 +177,7 @@ static enum base_status scaled_dim(struct eng_lower *lower, const struct eng_nod
 // Dims that keep the proportions of the axes: the largest that fit into the sizes, or the smallest
 // that cover them.
 static enum base_status keep_aspect(struct eng_lower *lower, const struct eng_node *node,
-                                    struct resizing *depth)
+                                    struct resizing *resizing)
 {
     static const struct named policies[] = {
         {"stretch", 0}, {"not_larger", 1}, {"not_smaller", 2}, {NULL, 0}};
@@ -187,27 +187,27 @@ static enum base_status keep_aspect(struct eng_lower *lower, const struct eng_no
         return BASE_OK;
     }
     double scale = 0;
-    for (uint32_t i = 0; i < depth->axes.count; i++) {
-        uint32_t d = depth->axes.axis[i];
-        double next = (double)depth->out.dims[d] / (double)depth->in.dims[d];
+    for (uint32_t i = 0; i < resizing->axes.count; i++) {
+        uint32_t d = resizing->axes.axis[i];
+        double next = (double)resizing->out.dims[d] / (double)resizing->in.dims[d];
         scale = i == 0 || (policy == 1 ? next < scale : next > scale) ? next : scale;
     }
-    for (uint32_t i = 0; i < depth->axes.count; i++) {
-        uint32_t d = depth->axes.axis[i];
-        double size = floor(scale * (double)depth->in.dims[d] + 0.5);
+    for (uint32_t i = 0; i < resizing->axes.count; i++) {
+        uint32_t d = resizing->axes.axis[i];
+        double size = floor(scale * (double)resizing->in.dims[d] + 0.5);
         if (!(size >= 0 && size <= (double)ENG_ELEMENTS_MAX)) {
             return eng_lower_fail(lower, node, BASE_ERR_INVALID, "scale %g of dimension %lld",
-                                  scale, (long long)depth->in.dims[d]);
+                                  scale, (long long)resizing->in.dims[d]);
         }
-        depth->out.dims[d] = (int64_t)size;
-        depth->params->scale[d] = (float)scale;
+        resizing->out.dims[d] = (int64_t)size;
+        resizing->params->scale[d] = (float)scale;
     }
     return BASE_OK;
 }
 
 // Output dims from sizes; *has says whether there are any.
 static enum base_status resize_sizes(struct eng_lower *lower, const struct eng_node *node,
-                                     struct resizing *depth, bool *has)
+                                     struct resizing *resizing, bool *has)
 {
     const int64_t *sizes = NULL;
     uint32_t count = 0;
@@ -218,53 +218,53 @@ static enum base_status resize_sizes(struct eng_lower *lower, const struct eng_n
         return BASE_OK;
     }
     BASE_TRY(eng_lower_ints(lower, node, tensor, &sizes, &count));
-    if (count != depth->axes.count) {
+    if (count != resizing->axes.count) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "%u sizes for %u dimensions", count,
-                              depth->axes.count);
+                              resizing->axes.count);
     }
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t d = depth->axes.axis[i];
-        int64_t dim = depth->in.dims[d];
+        uint32_t d = resizing->axes.axis[i];
+        int64_t dim = resizing->in.dims[d];
         if (sizes[i] < 0 || (dim == 0 && sizes[i] != 0)) {
             return eng_lower_fail(lower, node, BASE_ERR_INVALID, "size %lld of dimension %u, %lld",
                                   (long long)sizes[i], d, (long long)dim);
         }
-        depth->out.dims[d] = sizes[i];
-        depth->params->scale[d] = dim == 0 ? 1 : (float)((double)sizes[i] / (double)dim);
+        resizing->out.dims[d] = sizes[i];
+        resizing->params->scale[d] = dim == 0 ? 1 : (float)((double)sizes[i] / (double)dim);
     }
-    return keep_aspect(lower, node, depth);
+    return keep_aspect(lower, node, resizing);
 }
 
 // Output dims from sizes, else from scales (input `scales_input`, or the attribute of Upsample 7).
 static enum base_status resize_dims(struct eng_lower *lower, const struct eng_node *node,
-                                    uint32_t scales_input, struct resizing *depth)
+                                    uint32_t scales_input, struct resizing *resizing)
 {
     uint32_t count = 0;
     struct eng_array scales;
     bool has = false;
-    for (uint32_t d = 0; d < depth->in.rank; d++) {
-        depth->params->scale[d] = 1;
+    for (uint32_t d = 0; d < resizing->in.rank; d++) {
+        resizing->params->scale[d] = 1;
     }
-    BASE_TRY(resize_sizes(lower, node, depth, &has));
+    BASE_TRY(resize_sizes(lower, node, resizing, &has));
     if (has) {
-        return eng_desc_allow(lower, node, &depth->out);
+        return eng_desc_allow(lower, node, &resizing->out);
     }
     const float *list = eng_node_floats(node, "scales", &count);
-    BASE_TRY(read_reals(lower, node, scales_input, depth->axes.count, &scales));
-    if (scales.data == NULL && (list == NULL || count != depth->axes.count)) {
+    BASE_TRY(read_reals(lower, node, scales_input, resizing->axes.count, &scales));
+    if (scales.data == NULL && (list == NULL || count != resizing->axes.count)) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "it has neither scales nor sizes");
     }
-    for (uint32_t i = 0; i < depth->axes.count; i++) {
-        uint32_t d = depth->axes.axis[i];
-        depth->params->scale[d] =
+    for (uint32_t i = 0; i < resizing->axes.count; i++) {
+        uint32_t d = resizing->axes.axis[i];
+        resizing->params->scale[d] =
             scales.data != NULL ? (float)eng_content_real(&scales, i) : list[i];
-        base_assert(depth->out.dims[d] == depth->in.dims[d]);
-        BASE_TRY(scaled_dim(lower, node, depth->params, d, &depth->out.dims[d]));
-        if (depth->in.dims[d] == 0 && depth->out.dims[d] != 0) {
+        base_assert(resizing->out.dims[d] == resizing->in.dims[d]);
+        BASE_TRY(scaled_dim(lower, node, resizing->params, d, &resizing->out.dims[d]));
+        if (resizing->in.dims[d] == 0 && resizing->out.dims[d] != 0) {
             return eng_lower_fail(lower, node, BASE_ERR_INVALID, "dimension %u is empty", d);
         }
     }
-    return eng_desc_allow(lower, node, &depth->out);
+    return eng_desc_allow(lower, node, &resizing->out);
 }
 
 // Whether element i of the result is element i / factor of the input, in every dimension.

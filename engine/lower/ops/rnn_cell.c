@@ -131,14 +131,14 @@ struct gate_terms {
 
 // Their clipped sum; the peephole looks at `c`.
 static enum base_status gate_input(struct eng_lower *lower, const struct rnn_cell *cell,
-                                   const struct gate_terms *terms, uint32_t channel, uint32_t *out)
+                                   const struct gate_terms *terms, uint32_t state, uint32_t *out)
 {
     uint32_t y;
     BASE_TRY(eng_emit_binary(lower, ENG_ADD, terms->a, terms->b, &y));
     if (terms->peephole != ENG_NONE) {
         base_assert(cell->kind == RNN_LSTM);
         uint32_t p;
-        BASE_TRY(eng_emit_binary(lower, ENG_MUL, terms->peephole, channel, &p));
+        BASE_TRY(eng_emit_binary(lower, ENG_MUL, terms->peephole, state, &p));
         BASE_TRY(eng_emit_binary(lower, ENG_ADD, y, p, &y));
     }
     if (cell->has_clip) {
@@ -207,7 +207,7 @@ static enum base_status gru_candidate(struct eng_lower *lower, const struct rnn_
     return activate(lower, cell, 1, sum, out);
 }
 
-// Gates z (update), r (reset), hidden (candidate): h' = (1 - z) * candidate + z * hidden, computed
+// Gates z (update), r (reset), h (candidate): h' = (1 - z) * candidate + z * hidden, computed
 // as candidate + z * (hidden - candidate).
 static enum base_status step_gru(struct eng_lower *lower, const struct rnn_cell *cell, uint32_t xw,
                                  uint32_t *hidden)

@@ -36,7 +36,7 @@ struct rnn_cell {
 BASE_NODISCARD enum base_status eng_rnn_activations(struct eng_lower *lower, struct rnn_cell *cell,
                                                     uint32_t direction);
 // One step: `projected` [batch, gates * hidden] is what the input contributes with its biases;
-// *hidden (and *c of LSTM) [batch, hidden] go from the state before to the one after.
+// *hidden (and *cell_state of LSTM) [batch, hidden] go from the state before to the one after.
 BASE_NODISCARD enum base_status eng_rnn_step(struct eng_lower *lower, const struct rnn_cell *cell,
                                              uint32_t projected, uint32_t *hidden,
                                              uint32_t *cell_state);

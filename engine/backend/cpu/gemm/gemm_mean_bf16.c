@@ -55,7 +55,7 @@ static __m512 load_weights(const struct packing *packing, int64_t depth, int64_t
     return _mm512_loadu_ps(values);
 }
 
-// What rounding takes from (up to) 16 weights of row depth; 0 where there are none.
+// What rounding takes from (up to) 16 weights of row `depth`; 0 where there are none.
 static __m512 residues(const struct packing *packing, int64_t depth, int64_t column)
 {
     int64_t count = packing->source->n - column;

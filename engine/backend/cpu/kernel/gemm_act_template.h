@@ -42,7 +42,7 @@ INLINE V act_tanh(V value)
     return V_SELECT_LESS(V_ABS(value), V_SET1(0.0625f), series, big);
 }
 
-// x sigmoid(2u), u = sqrt(2/pi) (value + 0.044715 value^3): the tanh form without tanh.
+// x sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3), x the value: the tanh form without tanh.
 INLINE V act_gelu_tanh(V value)
 {
     const V cubic =

@@ -140,7 +140,7 @@ static inline __m512 short_exp(__m512 value)
     return _mm512_scalef_ps(p, n);
 }
 
-// x sigmoid(2u), u = sqrt(2/pi) (value + 0.044715 value^3), with a quotient of 14 bits.
+// x sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3), x the value, with a quotient of 14 bits.
 static inline __m512 short_gelu_tanh(__m512 value)
 {
     const __m512 square = _mm512_mul_ps(value, value);

@@ -14,8 +14,8 @@
 // output[i] = f(input[i]). May work in place.
 typedef void (*eng_vec_unary_fn)(const float *input, float *output, int64_t count, float alpha,
                                  float beta);
-// output[i] = f(a[i], b[i]); the forms with one value in place of an operand read element 0 of it.
-// May work in place on either operand.
+// output[i] = f(left[i], right[i]); the forms with one value in place of an operand read element 0
+// of it. May work in place on either operand.
 typedef void (*eng_vec_binary_fn)(const float *left, const float *right, float *output,
                                   int64_t count);
 // The same with bytes 0 or 1 as the result.
@@ -27,7 +27,7 @@ enum eng_vec_form { ENG_VEC_BOTH, ENG_VEC_B_ONE, ENG_VEC_A_ONE, ENG_VEC_FORM_COU
 typedef void (*eng_vec_cast_fn)(const void *input, void *output, int64_t count);
 
 typedef float (*eng_vec_reduce_row_fn)(const float *input, int64_t count);
-// output[c] = reduction of input[r * stride + c] over r in 0..n-1.
+// output[c] = reduction of input[r * stride + c] over r in 0..count-1.
 typedef void (*eng_vec_reduce_columns_fn)(const float *input, int64_t count, int64_t stride,
                                           float *output, int64_t columns);
 

@@ -136,14 +136,14 @@ static inline vf vm_erf(vf value)
     return vf_pick(vf_lt(a, vf_set(1.0f)), value * p, large);
 }
 
-// x Phi(value), with Phi from erfc so that the left tail keeps its relative precision.
+// x Phi(x), x the value, with Phi from erfc so that the left tail keeps its relative precision.
 static inline vf vm_gelu(vf value)
 {
     vf tail = vf_set(0.5f) * vm_erfc(vf_abs(value) * vf_set(VM_SQRT1_2));
     return value * vf_pick(vf_lt(value, vf_set(0.0f)), tail, vf_set(1.0f) - tail);
 }
 
-// x (1 + tanh u) / 2 = x sigmoid(2 u), u = sqrt(2 / pi) (value + 0.044715 value^3).
+// x (1 + tanh u) / 2 = x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3).
 static inline vf vm_gelu_tanh(vf value)
 {
     vf u = value * vf_fma(value * value, vf_set(2.0f * 0.0356774081f), vf_set(2.0f * 0.797884561f));

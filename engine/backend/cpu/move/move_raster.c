@@ -209,16 +209,16 @@ static uint32_t source_run(const struct eng_region *region)
     return DIMS;
 }
 
-static void set_inner(struct eng_move *move, const struct eng_region *region, uint32_t count,
-                      uint32_t limit)
+static void set_inner(struct eng_move *move, const struct eng_region *region, uint32_t inner,
+                      uint32_t middle)
 {
-    move->n = region->size[count];
-    move->n_src = region->src_stride[count];
-    move->n_dst = region->dst_stride[count];
-    move->m = limit == DIMS ? 1 : region->size[limit];
-    move->m_src = limit == DIMS ? 0 : region->src_stride[limit];
-    move->m_dst = limit == DIMS ? 0 : region->dst_stride[limit];
-    take_outer(move, region, count, limit);
+    move->n = region->size[inner];
+    move->n_src = region->src_stride[inner];
+    move->n_dst = region->dst_stride[inner];
+    move->m = middle == DIMS ? 1 : region->size[middle];
+    move->m_src = middle == DIMS ? 0 : region->src_stride[middle];
+    move->m_dst = middle == DIMS ? 0 : region->dst_stride[middle];
+    take_outer(move, region, inner, middle);
 }
 
 static struct eng_move classify(const struct eng_region *region, uint32_t bytes)
