@@ -1,5 +1,6 @@
-// The tree behind exclusive files: the build command, the gateway and the simulator make it,
-// devices verify one leaf (exclusive_files.c). Nothing is allocated; any thread. All levels lie one
+// The tree behind exclusive files and behind answers that are signed together: the build command,
+// the gateway and the simulator make it, devices verify one leaf (exclusive_files.c, answer.c).
+// Nothing is allocated; any thread. All levels lie one
 // behind the other in the caller's memory, the leaves first, so that a way up is a walk through one
 // array. A node's hash begins with NODE_MARK, which no leaf's does: an inner node can never pass
 // for a leaf.
@@ -71,8 +72,8 @@ uint32_t wire_tree_path(const struct wire_sha256 *nodes, uint32_t count, uint32_
     return size;
 }
 
-enum base_status wire_tree_verify(const struct wire_hasher *hasher, const struct wire_sha256 *leaf,
-                                  const struct wire_tree_way *way, const struct wire_sha256 *root)
+enum base_status wire_tree_fold(const struct wire_hasher *hasher, const struct wire_sha256 *leaf,
+                                const struct wire_tree_way *way, struct wire_sha256 *out_root)
 {
     uint32_t count = way->leaves;
     uint32_t index = way->index;
@@ -96,5 +97,14 @@ enum base_status wire_tree_verify(const struct wire_hasher *hasher, const struct
         used++;
     }
     base_assert(used == way->path_count && index == 0);
-    return wire_sha256_equal(&node, root) ? BASE_OK : BASE_ERR_HASH;
+    *out_root = node;
+    return BASE_OK;
+}
+
+enum base_status wire_tree_verify(const struct wire_hasher *hasher, const struct wire_sha256 *leaf,
+                                  const struct wire_tree_way *way, const struct wire_sha256 *root)
+{
+    struct wire_sha256 top;
+    BASE_TRY(wire_tree_fold(hasher, leaf, way, &top));
+    return wire_sha256_equal(&top, root) ? BASE_OK : BASE_ERR_HASH;
 }

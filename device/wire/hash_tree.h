@@ -33,7 +33,13 @@ struct wire_tree_way {
     const struct wire_sha256 *path; // as wire_tree_path gives it
     uint32_t path_count;
 };
-// INVALID: no such leaf, or a path of another length; HASH: it leads to another root.
+// The root that the way leads to; INVALID: no such leaf, or a path of another length (RFC 9162,
+// section 2.1.3.2). It is the caller's to compare it, or to verify who signed it.
+BASE_NODISCARD enum base_status wire_tree_fold(const struct wire_hasher *hasher,
+                                               const struct wire_sha256 *leaf,
+                                               const struct wire_tree_way *way,
+                                               struct wire_sha256 *out_root);
+// INVALID: as above; HASH: it leads to another root.
 BASE_NODISCARD enum base_status wire_tree_verify(const struct wire_hasher *hasher,
                                                  const struct wire_sha256 *leaf,
                                                  const struct wire_tree_way *way,

@@ -208,6 +208,27 @@ enum base_status gw_http_worker_queue(struct gw_http_worker *worker, struct gw_t
     return event_pending(worker->turn_event, EV_TIMEOUT, NULL) ? BASE_OK : await_turns(worker);
 }
 
+static void on_alarm(evutil_socket_t fd, short what, void *ctx)
+{
+    (void)fd;
+    (void)what;
+    struct gw_http_worker *worker = ctx;
+    gw_http_worker_now(worker);
+    gw_worker_alarm(worker->svc);
+    gw_http_worker_flush(worker);
+    gw_http_worker_maybe_stopped(worker);
+}
+
+// Should the loop take no timer, the core's work is done at once.
+static void set_alarm(void *ctx, uint32_t after_us)
+{
+    struct gw_http_worker *worker = ctx;
+    const struct timeval after = {.tv_sec = after_us / 1000000u, .tv_usec = after_us % 1000000u};
+    if (event_add(worker->alarm_event, &after) != 0) {
+        event_active(worker->alarm_event, EV_TIMEOUT, 0);
+    }
+}
+
 // The first worker measures for all; figures of /metrics are sums over workers, so it alone has
 // these.
 static void watch_memory(struct gw_http_worker *worker)
@@ -364,9 +385,11 @@ static enum base_status make_loop(struct gw_http_worker *worker)
     worker->tick_event = event_new(worker->base, -1, EV_PERSIST, on_tick, worker);
     gw_turns_init(&worker->turns);
     worker->turn_event = event_new(worker->base, -1, 0, on_turns, worker);
+    worker->alarm_event = event_new(worker->base, -1, 0, on_alarm, worker);
     const struct timeval tick = {.tv_usec = GW_WORKER_TICK_MS * US_PER_MS};
     if (worker->mailbox_event == NULL || worker->tick_event == NULL || worker->turn_event == NULL ||
-        event_add(worker->mailbox_event, NULL) != 0 || event_add(worker->tick_event, &tick) != 0) {
+        worker->alarm_event == NULL || event_add(worker->mailbox_event, NULL) != 0 ||
+        event_add(worker->tick_event, &tick) != 0) {
         return BASE_ERR_NOMEM;
     }
     gw_http_worker_now(worker);
@@ -448,6 +471,7 @@ static enum base_status set_up(struct gw_http_worker *worker,
     worker->stats = gw_worker_transport_stats(worker->svc);
     gw_worker_on_hint(worker->svc, gw_hint_stream_write, gw_hint_stream_end, worker);
     gw_worker_on_tunnel_end(worker->svc, gw_tunnel_stream_revoked, worker);
+    gw_worker_on_alarm(worker->svc, set_alarm, worker);
     if (options->config->upstream[0] != '\0') {
         return gw_proxy_new(worker, options->config->upstream, &options->config->proxy,
                             &worker->proxy, error);
@@ -566,6 +590,9 @@ void gw_http_worker_free(struct gw_http_worker *worker)
     }
     if (worker->turn_event != NULL) {
         event_free(worker->turn_event);
+    }
+    if (worker->alarm_event != NULL) {
+        event_free(worker->alarm_event);
     }
     gw_mailbox_done(&worker->mailbox);
     free_pools(worker);

@@ -81,7 +81,8 @@ struct gw_http_worker {
     struct gw_mailbox mailbox;
     struct event *mailbox_event;
     struct event *tick_event;
-    struct event *turn_event; // due at once while somebody waits for a turn
+    struct event *turn_event;  // due at once while somebody waits for a turn
+    struct event *alarm_event; // the core's (gw_worker_on_alarm)
     struct gw_listener *listeners[GW_WORKER_LISTENERS];
     struct gw_proxy *proxy; // NULL: no upstream
 

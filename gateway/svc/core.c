@@ -33,6 +33,7 @@
 #include "svc/rollout/kill_places.h"
 #include "svc/view/release_list.h"
 
+#include "base/check.h"
 #include "base/prng.h"
 
 #include <stdio.h>
@@ -268,6 +269,7 @@ enum base_status gw_worker_new(struct gw_core *core, void *post_ctx,
     pthread_mutex_init(&worker->inbox_lock, NULL);
     gw_cohorts_init(&worker->cohorts, &core->hash_key);
     gw_worker_on_hint(worker, NULL, NULL, NULL);
+    gw_answer_batch_init(&worker->answers);
     worker->revocations_seen = atomic_load_explicit(&core->revocations, memory_order_acquire);
     pthread_mutex_lock(&core->workers_lock);
     bool room = core->worker_count < GW_WORKERS_MAX;
@@ -292,6 +294,7 @@ void gw_worker_free(struct gw_worker *worker)
         return;
     }
     struct gw_core *core = worker->core;
+    base_assert(worker->answers.count == 0); // no exchange is unfinished
     gw_worker_flush_touches(worker);
     pthread_mutex_lock(&core->workers_lock);
     for (uint32_t i = 0; i < core->worker_count; i++) {

@@ -162,6 +162,17 @@ void gw_worker_subscribe(struct gw_worker *worker, const struct gw_exchange *exc
 void gw_worker_unsubscribe(struct gw_worker *worker, struct gw_hint *hint);
 uint64_t gw_worker_hint_count(const struct gw_worker *worker);
 
+// ---- Alarm
+
+// Called by the core on the worker's thread: gw_worker_alarm is to be called there once after so
+// long, or a little later. It asks again only after that.
+typedef void (*gw_alarm_fn)(void *ctx, uint32_t after_us);
+
+// The transport registers its alarm, once per worker; without one the core waits for nothing that
+// it could do at once.
+void gw_worker_on_alarm(struct gw_worker *worker, gw_alarm_fn set, void *ctx);
+void gw_worker_alarm(struct gw_worker *worker);
+
 // ---- Tunnel streams, which the core only watches
 // -------------------------------------------------------------------------------------------------
 

@@ -297,6 +297,9 @@ static void add_director(struct text *text, const struct gw_director *director)
 {
     value(text, "director_answers_total", "counter", "Answers signed for devices.",
           atomic_load_explicit(&director->answers, memory_order_relaxed));
+    value(text, "director_answer_signatures_total", "counter",
+          "Signatures that answers for devices are under; one may be over many.",
+          atomic_load_explicit(&director->answer_signatures, memory_order_relaxed));
     value(text, "root_version", "gauge", "Version of the newest root; 0: none.",
           atomic_load_explicit(&director->root_version_seen, memory_order_relaxed));
     value(text, "root_expires_timestamp_seconds", "gauge", "When it runs out; 0: none.",

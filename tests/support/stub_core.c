@@ -398,6 +398,18 @@ void gw_worker_unwatch_tunnel(struct gw_worker *worker, struct gw_tunnel_watch *
     worker->tunnel_count--;
 }
 
+void gw_worker_on_alarm(struct gw_worker *worker, gw_alarm_fn set, void *ctx)
+{
+    (void)worker;
+    (void)set;
+    (void)ctx;
+}
+
+void gw_worker_alarm(struct gw_worker *worker)
+{
+    (void)worker;
+}
+
 uint64_t gw_worker_hint_count(const struct gw_worker *worker)
 {
     return worker->hint_count;

@@ -6,7 +6,7 @@
 
 #include "wire/trust/offer.h"
 
-#define DEV_OFFERS_ENVELOPE_MAX WIRE_STATEMENT_BYTES_MAX
+#define DEV_OFFERS_ENVELOPE_MAX WIRE_ANSWER_BYTES_MAX
 
 enum dev_offers_phase {
     DEV_OFFERS_VERSION,

@@ -11,14 +11,15 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "wire/trust/answer.h"
 
 #include <string.h>
 
 void dev_trust_ask(struct dev_runtime *runtime, char text[WIRE_ASK_TEXT + 1])
 {
     struct dev_trust *trust = runtime->trust;
-    struct wire_ask ask = {.flags = dev_lease_any(runtime) ? WIRE_ASK_FLAG_LEASE : 0,
-                           .order = trust->order};
+    uint8_t lease = dev_lease_any(runtime) ? WIRE_ASK_FLAG_LEASE : 0;
+    struct wire_ask ask = {.flags = WIRE_ASK_FLAG_TREE | lease, .order = trust->order};
     base_assert(trust->work != NULL);
     for (size_t at = 0; at < WIRE_NONCE_BYTES; at += sizeof(uint64_t)) {
         uint64_t word = dev_random(runtime);
@@ -56,6 +57,19 @@ static enum base_status director_verify(struct dev_runtime *runtime,
     return status;
 }
 
+// Of an envelope that was verified.
+static enum base_status director_open(const struct wire_envelope *envelope,
+                                      struct wire_director *out)
+{
+    struct wire_answer answer = {
+        .director = {envelope->payload, envelope->payload_bytes},
+    };
+    if (envelope->type == WIRE_ENVELOPE_TYPE_ANSWER) {
+        BASE_TRY(wire_answer_parse(envelope->payload, envelope->payload_bytes, &answer));
+    }
+    return wire_director_parse(answer.director.data, answer.director.size, out);
+}
+
 static enum base_status director_check(struct dev_runtime *runtime, const uint8_t *bytes,
                                        size_t size, struct director_times *out)
 {
@@ -64,7 +78,7 @@ static enum base_status director_check(struct dev_runtime *runtime, const uint8_
     struct wire_director *director = &trust->work->director;
     BASE_TRY(wire_envelope_parse(bytes, size, &envelope));
     BASE_TRY(director_verify(runtime, &envelope, out));
-    BASE_TRY(wire_director_parse(envelope.payload, envelope.payload_bytes, director));
+    BASE_TRY(director_open(&envelope, director));
     if (director->device_id != runtime->settings.device_id) {
         return BASE_ERR_TARGET;
     }

@@ -365,7 +365,7 @@ enum base_status wire_ask_parse(struct base_str text, struct wire_ask *out)
     size_t size = 0;
     if (text.size != WIRE_ASK_TEXT ||
         base_b64_decode(text, bytes, sizeof(bytes), &size) != BASE_OK || size != sizeof(bytes) ||
-        (bytes[0] & ~WIRE_ASK_FLAG_LEASE) != 0) {
+        (bytes[0] & ~WIRE_ASK_FLAGS_KNOWN) != 0) {
         return BASE_ERR_INVALID;
     }
     struct base_reader reader;

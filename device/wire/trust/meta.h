@@ -31,6 +31,8 @@
 #define WIRE_ASK_BYTES               (1 + WIRE_NONCE_BYTES + 8)
 #define WIRE_ASK_TEXT                55    // base64url of it
 #define WIRE_ASK_FLAG_LEASE          0x01u // a version runs here on a lease: renew it
+#define WIRE_ASK_FLAG_TREE           0x02u // an answer may be one of many under a signature
+#define WIRE_ASK_FLAGS_KNOWN         (WIRE_ASK_FLAG_LEASE | WIRE_ASK_FLAG_TREE)
 
 // Scenario of a task: a part of `task`, or "default". Empty when it is over WIRE_SCENARIO_MAX.
 struct base_str wire_scenario_of(struct base_str task);

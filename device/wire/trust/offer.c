@@ -29,7 +29,7 @@ enum base_status wire_offers_encode(const struct wire_offers *offers, uint8_t *o
         if (bytes == 0) {
             return BASE_ERR_INVALID;
         }
-        if (bytes > WIRE_STATEMENT_BYTES_MAX) {
+        if (bytes > WIRE_ANSWER_BYTES_MAX) {
             return BASE_ERR_TOO_LARGE;
         }
         base_writer_varint(&writer, bytes);
@@ -52,7 +52,7 @@ static enum base_status parse_items(struct base_reader *reader, struct wire_offe
         if (bytes == 0) {
             return BASE_ERR_INVALID;
         }
-        if (bytes > WIRE_STATEMENT_BYTES_MAX) {
+        if (bytes > WIRE_ANSWER_BYTES_MAX) {
             return BASE_ERR_TOO_LARGE;
         }
         offers->items[i].envelope_bytes = (size_t)bytes;

@@ -5,6 +5,7 @@
 #include "wire/trust/root.h"
 
 #include "base/check.h"
+#include "wire/trust/answer.h"
 #include "wire/wiretext.h"
 
 #include <string.h>
@@ -209,6 +210,41 @@ static bool key_signed(const uint8_t *key, const struct wire_envelope *envelope,
     return false;
 }
 
+static void sha256_of(void *ctx, const void *bytes, size_t size, struct wire_sha256 *out)
+{
+    const struct wire_verifier *verifier = ctx;
+    verifier->sha256(verifier->ctx, bytes, size, NULL, out);
+}
+
+struct wire_hasher wire_verifier_hasher(const struct wire_verifier *verifier)
+{
+    return (struct wire_hasher){.ctx = (void *)verifier, .sha256 = sha256_of};
+}
+
+// What is signed instead of the payload of a large type, or of an answer that is one of many.
+struct stand_in {
+    struct wire_sha256 digest;
+    uint8_t head[WIRE_ANSWER_HEAD_BYTES];
+};
+
+static enum base_status said_of(const struct wire_envelope *envelope,
+                                const struct wire_verifier *verifier, struct stand_in *memory,
+                                struct base_span *out)
+{
+    *out = (struct base_span){envelope->payload, envelope->payload_bytes};
+    if (wire_envelope_is_hashed(envelope->type)) {
+        verifier->sha256(verifier->ctx, out->data, out->size, NULL, &memory->digest);
+        *out = (struct base_span){memory->digest.bytes, sizeof(memory->digest.bytes)};
+    } else if (envelope->type == WIRE_ENVELOPE_TYPE_ANSWER) {
+        struct wire_answer answer;
+        BASE_TRY(wire_answer_parse(out->data, out->size, &answer));
+        const struct wire_hasher hasher = wire_verifier_hasher(verifier);
+        BASE_TRY(wire_answer_fold(&answer, &hasher, memory->head));
+        *out = (struct base_span){memory->head, sizeof(memory->head)};
+    }
+    return BASE_OK;
+}
+
 enum base_status wire_root_verify(const struct wire_root *root, const struct wire_role *role,
                                   uint8_t threshold, const struct wire_envelope *envelope,
                                   const struct wire_verifier *verifier)
@@ -216,18 +252,12 @@ enum base_status wire_root_verify(const struct wire_root *root, const struct wir
     base_assert(threshold <= WIRE_STATEMENT_SIGNATURES);
     base_assert(root->key_count <= WIRE_ROOT_KEYS_MAX);
     uint8_t message[SIGNED_BYTES_MAX];
-    struct wire_sha256 digest;
-    const uint8_t *payload = envelope->payload;
-    size_t payload_bytes = envelope->payload_bytes;
+    struct stand_in memory;
+    struct base_span said;
     size_t size = 0;
     uint32_t signers = 0;
-    if (wire_envelope_is_hashed(envelope->type)) {
-        verifier->sha256(verifier->ctx, payload, payload_bytes, NULL, &digest);
-        payload = digest.bytes;
-        payload_bytes = sizeof(digest.bytes);
-    }
-    BASE_TRY(wire_envelope_signed_bytes(envelope->type, (struct base_span){payload, payload_bytes},
-                                        message, sizeof(message), &size));
+    BASE_TRY(said_of(envelope, verifier, &memory, &said));
+    BASE_TRY(wire_envelope_signed_bytes(envelope->type, said, message, sizeof(message), &size));
     for (uint32_t i = 0; i < root->key_count && signers < threshold; i++) {
         if ((role->keys >> i & 1u) != 0) {
             signers += key_signed(root->keys[i], envelope, message, size, verifier) ? 1 : 0;

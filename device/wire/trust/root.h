@@ -16,6 +16,7 @@
 #ifndef WIRE_ROOT_H
 #define WIRE_ROOT_H
 
+#include "wire/hash_tree.h"
 #include "wire/trust/statement.h"
 
 BASE_C_BEGIN
@@ -68,6 +69,9 @@ struct wire_verifier {
                                const uint8_t signature[WIRE_SIGNATURE_BYTES]);
 };
 
+// Hashes alone; `verifier` must stay where it is.
+struct wire_hasher wire_verifier_hasher(const struct wire_verifier *verifier);
+
 // Payload. INVALID (order, thresholds, masks, prefixes, times), TOO_LARGE.
 BASE_NODISCARD enum base_status wire_root_encode(const struct wire_root *root, uint8_t *out,
                                                  size_t capacity, size_t *out_size);
@@ -78,7 +82,7 @@ BASE_NODISCARD enum base_status wire_root_parse(const uint8_t *payload, size_t s
 const struct wire_delegation *wire_root_delegation(const struct wire_root *root,
                                                    struct base_str task);
 // Did `threshold` distinct keys of `role` sign the envelope? SIGNATURE: none did; THRESHOLD: too
-// few did.
+// few did; of an ANSWER also what wire_answer_parse says.
 BASE_NODISCARD enum base_status wire_root_verify(const struct wire_root *root,
                                                  const struct wire_role *role, uint8_t threshold,
                                                  const struct wire_envelope *envelope,

@@ -199,6 +199,8 @@ size_t wire_envelope_bytes_max(uint8_t type)
     case WIRE_ENVELOPE_TYPE_DIRECTOR:
     case WIRE_ENVELOPE_TYPE_STOP:
         return WIRE_STATEMENT_BYTES_MAX;
+    case WIRE_ENVELOPE_TYPE_ANSWER:
+        return WIRE_ANSWER_BYTES_MAX;
     case WIRE_ENVELOPE_TYPE_ROOT:
     case WIRE_ENVELOPE_TYPE_TIMESTAMP:
     case WIRE_ENVELOPE_TYPE_EVIDENCE:
@@ -213,7 +215,8 @@ size_t wire_envelope_bytes_max(uint8_t type)
 bool wire_envelope_is_director(const uint8_t *bytes, size_t size)
 {
     return size > ENVELOPE_MAGIC_SIZE && memcmp(bytes, ENVELOPE_MAGIC, ENVELOPE_MAGIC_SIZE) == 0 &&
-           bytes[ENVELOPE_MAGIC_SIZE] == WIRE_ENVELOPE_TYPE_DIRECTOR;
+           (bytes[ENVELOPE_MAGIC_SIZE] == WIRE_ENVELOPE_TYPE_DIRECTOR ||
+            bytes[ENVELOPE_MAGIC_SIZE] == WIRE_ENVELOPE_TYPE_ANSWER);
 }
 
 bool wire_envelope_is_hashed(uint8_t type)

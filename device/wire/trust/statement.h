@@ -4,7 +4,8 @@
 //   envelope     := "WLS1", u8 type, varint payload_size, payload,
 //                   u8 signature_count, count x { key_id[32], signature[64] }
 //   signed bytes := "walle-meta-v1\0", u8 type, payload as received; of the large types (ROOT,
-//                   SNAPSHOT, TIMESTAMP, EVIDENCE) the SHA-256 of the payload instead
+//                   SNAPSHOT, TIMESTAMP, EVIDENCE) the SHA-256 of the payload instead, of an
+//                   ANSWER the head of the tree that it is in (wire/trust/answer.h)
 //   key_id = SHA-256 of the 32-byte public key; each key id counts once.
 //   payload(RELEASE) := u8 kind, u8 task_name_size, task_name, u64 release_counter,
 //                       [kind 5, 6: u64 floor], manifest[32], varint manifest_bytes,
@@ -17,7 +18,7 @@
 //
 //   payload(STOP) := u64 task_id; a STOP is not signed, it counts where the director names it
 //
-// Payloads of the other types are in wire/trust/root.h, wire/trust/meta.h and
+// Payloads of the other types are in wire/trust/root.h, wire/trust/meta.h, wire/trust/answer.h and
 // wire/trust/run_evidence.h.
 #ifndef WIRE_STATEMENT_H
 #define WIRE_STATEMENT_H
@@ -30,6 +31,7 @@
 BASE_C_BEGIN
 
 #define WIRE_STATEMENT_BYTES_MAX  1024
+#define WIRE_ANSWER_BYTES_MAX     (WIRE_STATEMENT_BYTES_MAX + 4 + 8 * WIRE_SHA256_BYTES) // and path
 #define WIRE_STATEMENT_SIGNATURES 8
 #define WIRE_STATEMENT_DOMAIN     "walle-meta-v1" // signed with its NUL
 #define WIRE_STAGE_SHADOW         4 // of enum pol_stage_kind, which this module does not know
@@ -48,6 +50,7 @@ enum wire_envelope_type {
     WIRE_ENVELOPE_TYPE_DIRECTOR = 5,
     WIRE_ENVELOPE_TYPE_STOP = 6,     // the only one without signatures
     WIRE_ENVELOPE_TYPE_EVIDENCE = 7, // of a simulation, for gateways; devices take none
+    WIRE_ENVELOPE_TYPE_ANSWER = 8,   // a director's, as one of many under a signature
 };
 
 struct wire_release {
@@ -115,12 +118,13 @@ BASE_NODISCARD enum base_status wire_envelope_parse(const uint8_t *bytes, size_t
                                                     struct wire_envelope *out);
 // Largest envelope of a type; 0: no such type.
 size_t wire_envelope_bytes_max(uint8_t type);
-// Does the envelope say that it is a director's answer? To sort what comes, before it is parsed.
+// Does the envelope say that it is a director's answer, alone or one of many? To sort what comes,
+// before it is parsed.
 bool wire_envelope_is_director(const uint8_t *bytes, size_t size);
 // Is it the SHA-256 of the payload that is signed?
 bool wire_envelope_is_hashed(uint8_t type);
 // The bytes a signature is over: domain, type, payload (of a hashed type: give the digest as the
-// payload). TOO_LARGE past `capacity`.
+// payload, of an ANSWER the head of its tree). TOO_LARGE past `capacity`.
 BASE_NODISCARD enum base_status wire_envelope_signed_bytes(uint8_t type, struct base_span payload,
                                                            uint8_t *out, size_t capacity,
                                                            size_t *out_size);

@@ -72,7 +72,7 @@ enum gw_checkin_says {
 };
 // The whole answer to a check-in: OFFERS fills `out`, whose envelopes of statements are at most
 // `bytes_max`. The director's answer comes besides, and lies in `director`
-// (WIRE_STATEMENT_BYTES_MAX).
+// (WIRE_STATEMENT_BYTES_MAX); NULL: the caller adds it.
 enum gw_checkin_says gw_checkin_decide(struct gw_worker *worker, const struct gw_checkin *checkin,
                                        size_t bytes_max, uint8_t *director,
                                        struct wire_offers *out);

@@ -543,12 +543,13 @@ static size_t encoded_max(const struct wire_offers *offers)
     return size;
 }
 
+// NULL: no answer could be made.
 static void reply_offers(struct gw_worker *worker, struct gw_exchange *exchange,
                          const struct wire_offers *offers)
 {
-    size_t capacity = encoded_max(offers);
+    size_t capacity = offers != NULL ? encoded_max(offers) : 0;
     size_t size = 0;
-    uint8_t *body = base_arena_alloc(exchange->arena, capacity);
+    uint8_t *body = capacity > 0 ? base_arena_alloc(exchange->arena, capacity) : NULL;
     if (body == NULL || wire_offers_encode(offers, body, capacity, &size) != BASE_OK) {
         gw_reply_busy(exchange, worker->core->set.retry_after_s);
     } else {
@@ -584,13 +585,22 @@ settled(struct gw_worker *worker, const struct gw_checkin *checkin, struct wire_
     return GW_CHECKIN_OFFERS;
 }
 
+// Does the device understand an answer that is one of many?
+static bool may_be_batched(const struct gw_checkin *checkin)
+{
+    return checkin->asked && (checkin->ask.flags & WIRE_ASK_FLAG_TREE) != 0;
+}
+
+// `director` NULL: the answer is given with others'.
 static enum gw_checkin_says with_director(struct gw_worker *worker,
                                           const struct gw_checkin *checkin, uint8_t *director,
                                           struct wire_offers *offers)
 {
     enum base_status status = BASE_OK;
-    if (checkin->asked) {
-        status = gw_director_answer(worker, checkin->device_id, &checkin->ask, director, offers);
+    if (checkin->asked && director != NULL) {
+        const struct gw_answer_ask ask = {
+            .device_id = checkin->device_id, .ask = &checkin->ask, .offers = offers};
+        status = gw_director_answer(worker, &ask, director, offers);
     }
     if (goes_by_another(worker->core, &checkin->profile) &&
         offers->next_checkin_s == gw_core_checkin_interval_s(worker->core)) {
@@ -633,8 +643,20 @@ void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         gw_exchange_finish(exchange);
         return;
     }
-    const size_t bytes_max = WIRE_OFFERS_BYTES_MAX - WIRE_STATEMENT_BYTES_MAX - 64;
-    switch (gw_checkin_decide(worker, &checkin, bytes_max, director, &offers)) {
+    const size_t bytes_max = WIRE_OFFERS_BYTES_MAX - WIRE_ANSWER_BYTES_MAX - 64;
+    bool batched = may_be_batched(&checkin);
+    enum gw_checkin_says says =
+        gw_checkin_decide(worker, &checkin, bytes_max, batched ? NULL : director, &offers);
+    if (says == GW_CHECKIN_OFFERS && batched) {
+        const struct gw_answer_ask ask = {.exchange = exchange,
+                                          .device_id = checkin.device_id,
+                                          .ask = &checkin.ask,
+                                          .offers = &offers,
+                                          .answered = reply_offers};
+        gw_answer_batch_add(worker, &ask);
+        return;
+    }
+    switch (says) {
     case GW_CHECKIN_NOTHING:
         gw_reply_status(exchange, 204);
         break;

@@ -51,29 +51,42 @@ static const uint8_t types[GW_ONLINE_COUNT] = {
     [GW_ONLINE_DIRECTOR] = WIRE_ENVELOPE_TYPE_DIRECTOR,
 };
 
+// One signature over what the envelope's type says.
+static enum base_status sign(const struct gw_signer_port *signer, enum gw_online_role role,
+                             struct base_span said, struct wire_envelope *envelope)
+{
+    uint8_t message[WIRE_STATEMENT_BYTES_MAX + 16];
+    struct wire_sha256 key_id;
+    size_t size = 0;
+    BASE_TRY(wire_envelope_signed_bytes(envelope->type, said, message, sizeof(message), &size));
+    gw_sha256(signer->keys[role], WIRE_PUBLIC_KEY_BYTES, &key_id);
+    envelope->signature_count = 1;
+    memcpy(envelope->signatures[0].key_id, key_id.bytes, WIRE_SHA256_BYTES);
+    return signer->sign(signer->ctx, role, message, size, envelope->signatures[0].bytes);
+}
+
 enum base_status gw_director_sign(const struct gw_signer_port *signer, enum gw_online_role role,
                                   struct base_span payload, struct wire_envelope *out)
 {
     base_assert(role < GW_ONLINE_COUNT);
-    uint8_t message[WIRE_STATEMENT_BYTES_MAX + 16];
     struct wire_sha256 digest;
-    struct wire_sha256 key_id;
-    size_t size = 0;
-    struct wire_envelope envelope = {.type = types[role],
-                                     .payload = payload.data,
-                                     .payload_bytes = payload.size,
-                                     .signature_count = 1};
+    struct wire_envelope envelope = {
+        .type = types[role], .payload = payload.data, .payload_bytes = payload.size};
     struct base_span said = payload;
     if (wire_envelope_is_hashed(envelope.type)) {
         gw_sha256(payload.data, payload.size, &digest);
         said = (struct base_span){digest.bytes, sizeof(digest.bytes)};
     }
-    BASE_TRY(wire_envelope_signed_bytes(envelope.type, said, message, sizeof(message), &size));
-    gw_sha256(signer->keys[role], WIRE_PUBLIC_KEY_BYTES, &key_id);
-    memcpy(envelope.signatures[0].key_id, key_id.bytes, WIRE_SHA256_BYTES);
-    BASE_TRY(signer->sign(signer->ctx, role, message, size, envelope.signatures[0].bytes));
+    BASE_TRY(sign(signer, role, said, &envelope));
     *out = envelope;
     return BASE_OK;
+}
+
+enum base_status gw_director_sign_answers(const struct gw_signer_port *signer,
+                                          struct base_span head, struct wire_envelope *out)
+{
+    *out = (struct wire_envelope){.type = WIRE_ENVELOPE_TYPE_ANSWER};
+    return sign(signer, GW_ONLINE_DIRECTOR, head, out);
 }
 
 // Index of a scenario, made when it is new; scenario_count when there is no room for another.

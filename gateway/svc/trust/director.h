@@ -150,9 +150,11 @@ struct wire_verifier gw_director_verifier(const struct gw_core *core);
 void gw_trust_unkill_said(struct gw_core *core, const struct wire_sha256 *manifest);
 // ---- Worker's thread
 
-// Puts the director's answer in front of `offers`; its bytes are `out` (WIRE_STATEMENT_BYTES_MAX).
-BASE_NODISCARD enum base_status gw_director_answer(struct gw_worker *worker, uint64_t device_id,
-                                                   const struct wire_ask *ask, uint8_t *out,
+struct gw_answer_ask; // svc/trust/answer_batch.h
+// Puts the director's answer in front of `offers`, signed for itself; its bytes are `out`
+// (WIRE_STATEMENT_BYTES_MAX). Of `ask` device, question and offers count, which these are.
+BASE_NODISCARD enum base_status gw_director_answer(struct gw_worker *worker,
+                                                   const struct gw_answer_ask *ask, uint8_t *out,
                                                    struct wire_offers *offers);
 // Does the device run something that must stop?
 bool gw_director_concerns(const struct gw_meta *meta, const struct wire_profile *profile);

@@ -1,14 +1,18 @@
 // The director's answer to one device, and the metadata anybody may fetch. Worker's thread, from
-// the immutable metadata the worker was handed. An answer costs one signature, and is given only
-// when there is something to say.
+// the immutable metadata the worker was handed. An answer is given only when there is something to
+// say; here it costs a signature of its own, and together with others (trust/answer_batch.c) they
+// share one.
 #include "svc/trust/director.h"
 
 #include "wire/profile.h"
 #include "svc/reply.h"
 #include "svc/route.h"
+#include "svc/trust/answer_batch.h"
 #include "svc/trust/director_private.h"
 #include "svc/core_worker.h"
 #include "svc/core_private.h"
+
+#include "base/check.h"
 
 #include <string.h>
 
@@ -52,27 +56,23 @@ static void entries_sort(struct wire_director *director)
     }
 }
 
-enum base_status gw_director_answer(struct gw_worker *worker, uint64_t device_id,
-                                    const struct wire_ask *ask, uint8_t *out,
-                                    struct wire_offers *offers)
+enum base_status gw_director_payload(const struct gw_worker *worker,
+                                     const struct gw_answer_ask *ask,
+                                     uint8_t out[WIRE_STATEMENT_BYTES_MAX], size_t *out_size)
 {
-    struct gw_core *core = worker->core;
     const struct gw_meta *meta = worker->meta;
+    const struct wire_offers *offers = ask->offers;
     struct wire_director director = {
-        .device_id = device_id,
-        .order = ask->order + 1,
-        .issued_s = gw_core_sure_s(core),
+        .device_id = ask->device_id,
+        .order = ask->ask->order + 1,
+        .issued_s = gw_core_sure_s(worker->core),
         .timestamp_version = meta->timestamp_version,
         .lease_s = meta->lease_s,
     };
-    struct wire_envelope envelope;
-    uint8_t payload[WIRE_STATEMENT_BYTES_MAX];
-    size_t payload_bytes = 0;
-    size_t size = 0;
     if (offers->count >= WIRE_OFFERS_MAX) {
         return BASE_ERR_TOO_LARGE;
     }
-    memcpy(director.nonce, ask->nonce, WIRE_NONCE_BYTES);
+    memcpy(director.nonce, ask->ask->nonce, WIRE_NONCE_BYTES);
     for (uint32_t i = 0; i < offers->count && director.count < WIRE_DIRECTOR_ENTRIES_MAX; i++) {
         director.count += entry_of(offers->items[i].envelope, offers->items[i].envelope_bytes,
                                    &director.entries[director.count])
@@ -82,15 +82,41 @@ enum base_status gw_director_answer(struct gw_worker *worker, uint64_t device_id
     entries_sort(&director);
     director.again_count = offers->again_count;
     memcpy(director.again, offers->again, offers->again_count * sizeof(offers->again[0]));
-    BASE_TRY(wire_director_encode(&director, payload, sizeof(payload), &payload_bytes));
+    return wire_director_encode(&director, out, WIRE_STATEMENT_BYTES_MAX, out_size);
+}
+
+void gw_director_put_first(struct wire_offers *offers, const uint8_t *bytes, size_t size)
+{
+    base_check(offers->count < WIRE_OFFERS_MAX);
+    memmove(&offers->items[1], &offers->items[0], offers->count * sizeof(offers->items[0]));
+    offers->items[0].envelope = bytes;
+    offers->items[0].envelope_bytes = size;
+    offers->count++;
+}
+
+void gw_director_counted(struct gw_core *core, uint32_t answers)
+{
+    struct gw_director *director = core->director;
+    atomic_fetch_add_explicit(&director->answers, answers, memory_order_relaxed);
+    atomic_fetch_add_explicit(&director->answer_signatures, answers > 0 ? 1 : 0,
+                              memory_order_relaxed);
+}
+
+enum base_status gw_director_answer(struct gw_worker *worker, const struct gw_answer_ask *ask,
+                                    uint8_t *out, struct wire_offers *offers)
+{
+    struct gw_core *core = worker->core;
+    struct wire_envelope envelope;
+    uint8_t payload[WIRE_STATEMENT_BYTES_MAX];
+    size_t payload_bytes = 0;
+    size_t size = 0;
+    base_assert(ask->offers == offers);
+    BASE_TRY(gw_director_payload(worker, ask, payload, &payload_bytes));
     BASE_TRY(gw_director_sign(core->director->signer, GW_ONLINE_DIRECTOR,
                               (struct base_span){payload, payload_bytes}, &envelope));
     BASE_TRY(wire_envelope_encode(&envelope, out, WIRE_STATEMENT_BYTES_MAX, &size));
-    memmove(&offers->items[1], &offers->items[0], offers->count * sizeof(offers->items[0]));
-    offers->items[0].envelope = out;
-    offers->items[0].envelope_bytes = size;
-    offers->count++;
-    atomic_fetch_add_explicit(&core->director->answers, 1, memory_order_relaxed);
+    gw_director_put_first(offers, out, size);
+    gw_director_counted(core, 1);
     return BASE_OK;
 }
 

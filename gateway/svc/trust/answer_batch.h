@@ -1,0 +1,46 @@
+// Answers of the director that are signed together: those of a moment are the leaves of a tree
+// (wire/trust/answer.h), whose head is signed once. A worker signs for itself, and so often at
+// most: who asks while nobody has asked for a while is answered at once, and who comes within
+// GW_ANSWER_WAIT_US of the last signature waits for the next. Worker's thread.
+#ifndef GW_ANSWER_BATCH_H
+#define GW_ANSWER_BATCH_H
+
+#include "svc/exchange.h"
+#include "wire/trust/answer.h"
+#include "wire/trust/meta.h"
+#include "wire/trust/offer.h"
+
+#define GW_ANSWER_WAIT_US 2000u // between two signatures of a worker, and so long an answer waits
+
+struct gw_worker;
+struct gw_answer_wait;
+
+struct gw_answer_batch {
+    struct gw_answer_wait *first; // who waits, in the order in which they came
+    struct gw_answer_wait **last; // the link behind them
+    uint32_t count;
+    bool alarmed;       // the transport will call
+    uint64_t signed_us; // monotonic time of the last signature; 0: none yet
+    struct wire_sha256 nodes[WIRE_ANSWER_NODES_MAX]; // of the tree that is signed
+};
+
+// Fills the reply with the answer in front of `offers`; the exchange is finished behind it. BUSY is
+// `offers` NULL: nothing could be signed.
+typedef void (*gw_answered_fn)(struct gw_worker *worker, struct gw_exchange *exchange,
+                               const struct wire_offers *offers);
+
+struct gw_answer_ask {
+    struct gw_exchange *exchange;
+    uint64_t device_id;
+    const struct wire_ask *ask;
+    const struct wire_offers *offers; // copied; its statements are the plan's
+    gw_answered_fn answered;
+};
+
+void gw_answer_batch_init(struct gw_answer_batch *batch);
+// Answers now or later: the exchange is the batch's until it is finished.
+void gw_answer_batch_add(struct gw_worker *worker, const struct gw_answer_ask *ask);
+// Signs for all that wait.
+void gw_answer_batch_sign(struct gw_worker *worker);
+
+#endif
