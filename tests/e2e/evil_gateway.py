@@ -16,7 +16,7 @@ import threading
 import time
 
 DOMAIN = b"walle-meta-v1\0"
-RELEASE, ROOT, SNAPSHOT, TIMESTAMP, DIRECTOR, STOP, EVIDENCE = range(1, 8)
+RELEASE, ROOT, SNAPSHOT, TIMESTAMP, DIRECTOR, STOP, EVIDENCE, ANSWER = range(1, 9)
 HASHED = (ROOT, SNAPSHOT, TIMESTAMP, EVIDENCE)
 INSTALL, REVERT, REMOVE, _, INSTALL_FLOOR, INSTALL_FLOOR_ARM = range(1, 7)  # kinds of a release; 2 and 3 are no more
 WITH_FLOOR = (INSTALL_FLOOR, INSTALL_FLOOR_ARM)
@@ -125,6 +125,46 @@ def director(fields):
                      for task, counter, size, manifest in sorted(fields["entries"])))
 
 
+# ---- Trees of answers (RFC 9162, section 2.1, as it is written there)
+
+def tree_root(leaves):
+    if len(leaves) == 1:
+        return hashlib.sha256(b"\0" + leaves[0]).digest()
+    split = 1 << (len(leaves) - 1).bit_length() - 1
+    return hashlib.sha256(b"\1" + tree_root(leaves[:split]) + tree_root(leaves[split:])).digest()
+
+
+def tree_path(leaves, index):
+    if len(leaves) == 1:
+        return []
+    split = 1 << (len(leaves) - 1).bit_length() - 1
+    if index < split:
+        return tree_path(leaves[:split], index) + [tree_root(leaves[split:])]
+    return tree_path(leaves[split:], index - split) + [tree_root(leaves[:split])]
+
+
+def tree_head(leaves):
+    return struct.pack("<Q", len(leaves)) + tree_root(leaves)
+
+
+def answer(size, index, path, leaf):
+    return varint(size) + varint(index) + b"".join(path) + leaf
+
+
+def open_answer(payload):
+    """(leaves, index, path, director)"""
+    reader = Reader(payload)
+    size, index = reader.varint(), reader.varint()
+    path = [reader.take(32) for _ in tree_path([b""] * size, index)]
+    return size, index, path, payload[reader.at:]
+
+
+def director_of(item):
+    """The payload of a director's answer, alone or one of many."""
+    kind, payload, _ = open_envelope(item)
+    return open_answer(payload)[3] if kind == ANSWER else payload
+
+
 def open_timestamp(payload):
     reader = Reader(payload)
     out = {"version": reader.number(8), "issued_s": reader.number(8), "expires_s": reader.number(8)}
@@ -182,6 +222,11 @@ class Key:
         run = subprocess.run(["openssl", "pkeyutl", "-sign", "-inkey", self.path, "-rawin", "-in", path],
                              capture_output=True, check=True, stdin=subprocess.DEVNULL)
         return self.id, run.stdout
+
+    def tree(self, leaves, index):
+        """The envelope of one of the answers that are signed together."""
+        payload = answer(len(leaves), index, tree_path(leaves, index), leaves[index])
+        return envelope(ANSWER, payload, [self.sign(ANSWER, tree_head(leaves))])
 
     def envelope(self, kind, payload, *others):
         return envelope(kind, payload, [key.sign(kind, payload) for key in (self, *others)])

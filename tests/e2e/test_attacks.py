@@ -140,13 +140,15 @@ class Attacks(unittest.TestCase):
         return hook
 
     def redirect(self, request, fields, **changes):
-        """The director's answer signed anew with the gateway's own key."""
+        """The director's answer signed anew with the gateway's own key, among four to others."""
         fields = {**fields, "nonce": request.nonce, "order": request.order, **changes}
-        return self.key["director"].envelope(evil.DIRECTOR, evil.director(fields))
+        leaves = [evil.director({**fields, "device": 0xd00d + i, "nonce": os.urandom(32)}) for i in range(4)]
+        leaves.insert(2, evil.director(fields))
+        return self.key["director"].tree(leaves, 2)
 
     def parts(self, items):
         """(director's fields, release envelope, release fields) of an answer with one offer."""
-        director = evil.open_director(evil.open_envelope(items[0])[1])
+        director = evil.open_director(evil.director_of(items[0]))
         return director, items[1], evil.open_release(evil.open_envelope(items[1])[1])
 
     def refused(self, attack, code, name, output, log, ran=()):
@@ -159,7 +161,7 @@ class Attacks(unittest.TestCase):
         REFUSED.append((attack, code))
 
     def task_id(self, items):
-        return evil.open_director(evil.open_envelope(items[0])[1])["entries"][0][0]
+        return evil.open_director(evil.director_of(items[0]))["entries"][0][0]
 
     # ---- Arbitrary code
 
@@ -359,6 +361,61 @@ class Attacks(unittest.TestCase):
     def test_15_no_director(self):
         output, log = self.run_device("0000000000000f00", self.answers(lambda _, items: items[1:]))
         self.refused("eavesdropper: a statement without the director", DIRECTOR, "(DIRECTOR)", output, log)
+
+    # ---- Answers that share a signature
+
+    def shared(self, device, forge):
+        """The director's answer is among four to others, and forge(leaves, head's signature) is what the device gets."""
+        def change(request, items):
+            fields = {**evil.open_director(evil.director_of(items[0])), "nonce": request.nonce, "order": request.order}
+            leaves = [evil.director({**fields, "device": 0xd00d + i, "nonce": os.urandom(32)}) for i in range(4)]
+            leaves.insert(2, evil.director(fields))
+            return [forge(leaves, [self.key["director"].sign(evil.ANSWER, evil.tree_head(leaves))]), *items[1:]]
+        return self.run_device(device, self.answers(change))
+
+    def test_15_shared_signatures(self):
+        def forged(size, index, path_of, leaf_of=lambda leaves: leaves[2], kind=evil.ANSWER):
+            return lambda leaves, signed: evil.envelope(kind, evil.answer(size, index, path_of(leaves), leaf_of(leaves)), signed)
+
+        def path(leaves):
+            return evil.tree_path(leaves, 2)
+
+        def bent(leaves):
+            first, *others = path(leaves)
+            return [bytes([first[0] ^ 1]) + first[1:], *others]
+
+        def inside(leaves):
+            return evil.tree_root(leaves[2:3]) + evil.tree_root(leaves[3:4])
+
+        attacks = (
+            ("at another place of the tree", SIGNATURE, "SIGNATURE", forged(5, 1, path)),
+            ("on another's path", SIGNATURE, "SIGNATURE", forged(5, 1, lambda leaves: evil.tree_path(leaves, 1))),
+            ("a bit of its path flipped", SIGNATURE, "SIGNATURE", forged(5, 2, bent)),
+            ("in a larger tree than was signed", SIGNATURE, "SIGNATURE", forged(6, 2, path)),
+            ("in a smaller one", SIGNATURE, "SIGNATURE", forged(4, 2, lambda leaves: path(leaves)[:2])),
+            ("alone under the signature of many", SIGNATURE, "SIGNATURE", forged(1, 0, lambda leaves: [])),
+            ("a node in a leaf's place", SIGNATURE, "SIGNATURE",
+             forged(5, 1, lambda leaves: [evil.tree_root(leaves[0:2]), evil.tree_root(leaves[4:])], inside)),
+            ("as one that was signed alone", SIGNATURE, "SIGNATURE",
+             lambda leaves, signed: evil.envelope(evil.DIRECTOR, leaves[2], signed)),
+            ("in a stranger's tree", SIGNATURE, "SIGNATURE", lambda leaves, _: self.key["thief"].tree(leaves, 2)),
+            ("its neighbour's, from the same tree", TARGET, "TARGET", lambda leaves, _: self.key["director"].tree(leaves, 3)),
+        )
+        for number, (name, code, text, forge) in enumerate(attacks):
+            output, log = self.shared(f"000000000000f5{number:02x}", forge)
+            self.refused(f"shared signature: {name}", code, f"({text})", output, log)
+        broken = (("a place behind the last", "INVALID", forged(5, 5, path)), ("no leaf at all", "INVALID", forged(0, 0, path)),
+                  ("more leaves than a tree has", "INVALID", forged(257, 2, path)),
+                  ("a path that is cut", "TRUNCATED", lambda leaves, signed: evil.envelope(
+                      evil.ANSWER, evil.answer(5, 2, path(leaves), b"")[:60], signed)))
+        for number, (name, text, forge) in enumerate(broken):
+            output, log = self.shared(f"000000000000f6{number:02x}", forge)
+            self.assertIn(f"({text})", log, name)
+            self.assertNotIn(" ran ", output, name)
+            type(self).expected += 1
+            REFUSED.append((f"shared signature: {name}", f"{text}, logged"))
+        output, log = self.shared("000000000000f700", lambda leaves, _: self.key["director"].tree(leaves, 2))
+        self.assertIn('"version":3', output, log)  # one that nobody bent
 
     # ---- Compromise of a party
 
