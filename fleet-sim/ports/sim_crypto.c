@@ -56,19 +56,20 @@ enum base_status sim_crypto_init(struct sim_crypto *crypto, const struct base_al
     if (!tail_is_free(real)) {
         return BASE_ERR_UNSUPPORTED;
     }
-    size_t bytes = sizeof(struct sim_verify_memo) * SIM_VERIFY_MEMO_MAX;
+    size_t bytes = sizeof(struct sim_verify_memo) * (SIM_VERIFY_MEMO_MAX + SIM_HEADS_MAX);
     crypto->memo = alloc->alloc(alloc->ctx, bytes);
     if (crypto->memo == NULL) {
         return BASE_ERR_NOMEM;
     }
     memset(crypto->memo, 0, bytes);
+    crypto->heads = crypto->memo + SIM_VERIFY_MEMO_MAX;
     return BASE_OK;
 }
 
 void sim_crypto_done(struct sim_crypto *crypto)
 {
     if (crypto->memo != NULL) {
-        for (uint32_t i = 0; i < SIM_VERIFY_MEMO_MAX; i++) {
+        for (uint32_t i = 0; i < SIM_VERIFY_MEMO_MAX + SIM_HEADS_MAX; i++) {
             crypto->alloc->release(crypto->alloc->ctx, crypto->memo[i].message);
         }
         crypto->alloc->release(crypto->alloc->ctx, crypto->memo);
@@ -148,20 +149,76 @@ static bool same(const struct sim_verify_memo *memo, const uint8_t *key, const u
            memcmp(memo->message, message, size) == 0;
 }
 
-// Keeps an answer. Past half the table nothing more is kept: later ones are checked for real.
-static void remember(struct sim_crypto *crypto, uint32_t slot, struct sim_verify_memo memo,
-                     const uint8_t *message)
+// What is asked: did this key sign this?
+struct question {
+    const uint8_t *key;
+    const uint8_t *message;
+    size_t size;
+    const uint8_t *signature;
+    uint64_t hash;
+};
+
+static enum base_status ask_real(struct sim_crypto *crypto, const struct question *question)
 {
-    if (crypto->memo_count >= SIM_VERIFY_MEMO_MAX / 2) {
-        return;
+    crypto->verify_real++;
+    return crypto->real->verify(crypto->real->ctx, question->key, question->message, question->size,
+                                question->signature);
+}
+
+// Keeps an answer in a slot, whose memory it takes over. False: there is no more.
+static bool remember(struct sim_crypto *crypto, struct sim_verify_memo *slot,
+                     const struct question *question, enum base_status status)
+{
+    const struct base_alloc_port *alloc = crypto->alloc;
+    uint8_t *message = alloc->alloc(alloc->ctx, question->size + 1);
+    if (message == NULL) {
+        return false;
     }
-    memo.message = crypto->alloc->alloc(crypto->alloc->ctx, memo.message_bytes + 1);
-    if (memo.message == NULL) {
-        return;
+    alloc->release(alloc->ctx, slot->message);
+    *slot = (struct sim_verify_memo){.hash = question->hash,
+                                     .message = message,
+                                     .message_bytes = question->size,
+                                     .status = status};
+    memcpy(message, question->message, question->size);
+    memcpy(slot->key, question->key, sizeof(slot->key));
+    memcpy(slot->signature, question->signature, sizeof(slot->signature));
+    return true;
+}
+
+static bool knows(const struct sim_verify_memo *slot, const struct question *question)
+{
+    return slot->hash == question->hash &&
+           same(slot, question->key, question->message, question->size, question->signature);
+}
+
+static enum base_status verify_head(struct sim_crypto *crypto, const struct question *question)
+{
+    struct sim_verify_memo *slot = &crypto->heads[question->hash % SIM_HEADS_MAX];
+    if (knows(slot, question)) {
+        crypto->verify_hits++;
+        return slot->status;
     }
-    memcpy(memo.message, message, memo.message_bytes);
-    crypto->memo[slot] = memo;
-    crypto->memo_count++;
+    enum base_status status = ask_real(crypto, question);
+    (void)remember(crypto, slot, question, status);
+    return status;
+}
+
+// Past half the table nothing more is kept: later ones are checked for real.
+static enum base_status verify_statement(struct sim_crypto *crypto, const struct question *question)
+{
+    uint32_t at = (uint32_t)(question->hash % SIM_VERIFY_MEMO_MAX);
+    for (; crypto->memo[at].hash != 0; at = (at + 1) % SIM_VERIFY_MEMO_MAX) {
+        if (knows(&crypto->memo[at], question)) {
+            crypto->verify_hits++;
+            return crypto->memo[at].status;
+        }
+    }
+    enum base_status status = ask_real(crypto, question);
+    if (crypto->memo_count < SIM_VERIFY_MEMO_MAX / 2 &&
+        remember(crypto, &crypto->memo[at], question, status)) {
+        crypto->memo_count++;
+    }
+    return status;
 }
 
 static enum base_status verify(void *ctx, const uint8_t key[WIRE_PUBLIC_KEY_BYTES],
@@ -169,27 +226,16 @@ static enum base_status verify(void *ctx, const uint8_t key[WIRE_PUBLIC_KEY_BYTE
                                const uint8_t signature[WIRE_SIGNATURE_BYTES])
 {
     struct sim_crypto *crypto = ctx;
-    if (sim_message_type(message, size) == WIRE_ENVELOPE_TYPE_DIRECTOR) {
-        crypto->verify_real++; // for one device and one question: nothing to share
-        return crypto->real->verify(crypto->real->ctx, key, message, size, signature);
+    const struct question question = {key, message, size, signature,
+                                      content_hash(key, message, size, signature)};
+    switch (sim_message_type(message, size)) {
+    case WIRE_ENVELOPE_TYPE_DIRECTOR:
+        return ask_real(crypto, &question);
+    case WIRE_ENVELOPE_TYPE_ANSWER:
+        return verify_head(crypto, &question);
+    default:
+        return verify_statement(crypto, &question);
     }
-    uint64_t hash = content_hash(key, message, size, signature);
-    uint32_t slot = (uint32_t)(hash % SIM_VERIFY_MEMO_MAX);
-    for (; crypto->memo[slot].hash != 0; slot = (slot + 1) % SIM_VERIFY_MEMO_MAX) {
-        if (crypto->memo[slot].hash == hash &&
-            same(&crypto->memo[slot], key, message, size, signature)) {
-            crypto->verify_hits++;
-            return crypto->memo[slot].status;
-        }
-    }
-    crypto->verify_real++;
-    enum base_status status =
-        crypto->real->verify(crypto->real->ctx, key, message, size, signature);
-    struct sim_verify_memo memo = {.hash = hash, .message_bytes = size, .status = status};
-    memcpy(memo.key, key, sizeof(memo.key));
-    memcpy(memo.signature, signature, sizeof(memo.signature));
-    remember(crypto, slot, memo, message);
-    return status;
 }
 
 uint8_t sim_message_type(const uint8_t *message, size_t size)

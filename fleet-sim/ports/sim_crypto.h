@@ -4,7 +4,9 @@
 // are compared with it instead. The first byte that differs, or a length that does, sends the whole
 // of it through the real hash from the start, so the result is always what the real hash gives.
 // Signatures: the answer of the real check is kept by (key, message, signature), compared whole.
-// A director's answer is for one device and one question: it is checked for real every time.
+// A director's answer that is signed alone is for one device and one question: it is checked for
+// real every time. One of many is checked by the head of its tree, which all of them share: the
+// latest heads are kept, each in place of an older one.
 // One memo per shard, owned by its thread.
 #ifndef SIM_SIM_CRYPTO_H
 #define SIM_SIM_CRYPTO_H
@@ -13,6 +15,7 @@
 #include "wire/trust/root.h"
 
 #define SIM_VERIFY_MEMO_MAX 4096
+#define SIM_HEADS_MAX       64 // of trees of answers: those of about the last tenth of a second
 
 struct sim_verify_memo;
 
@@ -22,8 +25,9 @@ struct sim_crypto {
     const struct base_alloc_port *alloc;
     struct sim_verify_memo *memo; // SIM_VERIFY_MEMO_MAX entries
     uint32_t memo_count;
-    uint64_t shared_bytes; // hashed by comparison
-    uint64_t real_bytes;   // hashed for real
+    struct sim_verify_memo *heads; // SIM_HEADS_MAX entries, by their hash
+    uint64_t shared_bytes;         // hashed by comparison
+    uint64_t real_bytes;           // hashed for real
     uint64_t verify_hits;
     uint64_t verify_real;
     uint64_t fallbacks; // comparisons that turned into real hashing

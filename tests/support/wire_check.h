@@ -13,6 +13,7 @@
 #include "wire/enrolment.h"
 #include "wire/event_block.h"
 #include "wire/manifest.h"
+#include "wire/trust/answer.h"
 #include "wire/trust/meta.h"
 #include "wire/trust/offer.h"
 #include "wire/trust/exclusive_files.h"
@@ -170,6 +171,17 @@ static inline enum base_status wire_check_director(const uint8_t *bytes, size_t 
     base_check(wire_director_encode(&director, again, sizeof again, &again_size) == BASE_OK);
     wire_check_same(bytes, size, again, again_size);
     return BASE_OK;
+}
+
+static inline enum base_status wire_check_answer(const uint8_t *bytes, size_t size)
+{
+    struct wire_answer answer;
+    BASE_TRY(wire_answer_parse(bytes, size, &answer));
+    uint8_t again[WIRE_ANSWER_BYTES_MAX];
+    size_t again_size = 0;
+    base_check(wire_answer_encode(&answer, again, sizeof again, &again_size) == BASE_OK);
+    wire_check_same(bytes, size, again, again_size);
+    return wire_check_director(answer.director.data, answer.director.size);
 }
 
 static inline enum base_status wire_check_offers(const uint8_t *bytes, size_t size)

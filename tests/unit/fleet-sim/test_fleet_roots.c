@@ -228,6 +228,54 @@ static void answers_for_one_device_are_not_kept(void **state)
     assert_int_equal(alloc.live, 0);
 }
 
+static enum base_status odd_only(void *ctx, const uint8_t key[WIRE_PUBLIC_KEY_BYTES],
+                                 const uint8_t *message, size_t size,
+                                 const uint8_t signature[WIRE_SIGNATURE_BYTES])
+{
+    (void)ctx, (void)key, (void)signature;
+    return message[size - 1] % 2 == 1 ? BASE_OK : BASE_ERR_SIGNATURE;
+}
+
+// Equal heads are verified once, whatever came between; others never share what came of it.
+static void heads_of_trees_are_kept_for_a_while(void **state)
+{
+    (void)state;
+    struct test_alloc alloc;
+    struct sim_store *store;
+    struct sim_crypto crypto;
+    struct dev_crypto_port real = *dev_crypto_openssl();
+    real.verify = odd_only;
+    test_alloc_init(&alloc, SIZE_MAX);
+    assert_int_equal(sim_store_new(&alloc.port, &real, &store), BASE_OK);
+    assert_int_equal(sim_crypto_init(&crypto, &alloc.port, &real, store), BASE_OK);
+    struct dev_crypto_port port = sim_crypto_port(&crypto);
+    const uint8_t key[WIRE_PUBLIC_KEY_BYTES] = {1};
+    uint8_t signature[WIRE_SIGNATURE_BYTES] = {2};
+    for (uint32_t round = 0; round < 10 * SIM_HEADS_MAX; round++) {
+        uint8_t message[200];
+        size_t size = 0;
+        uint8_t head[40] = {(uint8_t)(round >> 8), (uint8_t)round};
+        head[39] = (uint8_t)(round % 2);
+        const struct base_span said = {head, sizeof(head)};
+        assert_int_equal(wire_envelope_signed_bytes(WIRE_ENVELOPE_TYPE_ANSWER, said, message,
+                                                    sizeof(message), &size),
+                         BASE_OK);
+        enum base_status wanted = round % 2 == 1 ? BASE_OK : BASE_ERR_SIGNATURE;
+        for (uint32_t i = 0; i < 3; i++) {
+            assert_int_equal(port.verify(port.ctx, key, message, size, signature), wanted);
+        }
+        assert_int_equal(crypto.verify_real, 2 * round + 1);
+        signature[5] ^= 1; // under another signature it is another question
+        assert_int_equal(port.verify(port.ctx, key, message, size, signature), wanted);
+        signature[5] ^= 1;
+        assert_int_equal(crypto.verify_real, 2 * round + 2);
+    }
+    assert_int_equal(crypto.memo_count, 0);
+    sim_crypto_done(&crypto);
+    sim_store_free(store);
+    assert_int_equal(alloc.live, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -235,6 +283,7 @@ int main(void)
         cmocka_unit_test(signers_decide_the_reach),
         cmocka_unit_test(any_root_of_the_chain_may_allow),
         cmocka_unit_test(answers_for_one_device_are_not_kept),
+        cmocka_unit_test(heads_of_trees_are_kept_for_a_while),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

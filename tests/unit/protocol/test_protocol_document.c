@@ -404,6 +404,16 @@ static void online_metadata_is_what_the_codecs_write(void **state)
     assert_int_equal(wire_director_encode(&director, bytes, sizeof bytes, &size), BASE_OK);
     expect("director", bytes, size);
 
+    uint8_t shared[WIRE_ANSWER_BYTES_MAX];
+    struct wire_sha256 beside = sha256("the two answers beside it", 25);
+    const struct wire_answer answer = {
+        .way = {.leaves = 3, .index = 2, .path = &beside, .path_count = 1},
+        .director = {bytes, size},
+    };
+    size_t shared_size = 0;
+    assert_int_equal(wire_answer_encode(&answer, shared, sizeof shared, &shared_size), BASE_OK);
+    expect("answer", shared, shared_size);
+
     struct wire_ask ask = {.flags = WIRE_ASK_FLAG_LEASE, .order = 3};
     char header[WIRE_ASK_TEXT + 32] = "\nwalle-nonce: ";
     memset(ask.nonce, 0x77, sizeof ask.nonce);
@@ -471,7 +481,8 @@ static void every_example_parses(void **state)
                 {"report", wire_check_report},     {"root", wire_check_root},
                 {"snapshot", wire_check_snapshot}, {"timestamp", wire_check_timestamp},
                 {"director", wire_check_director}, {"exclusive", wire_check_exclusive},
-                {"proof", wire_check_proof},       {"stop", wire_check_envelope}};
+                {"proof", wire_check_proof},       {"stop", wire_check_envelope},
+                {"answer", wire_check_answer}};
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         struct block block;
         read_hex(rows[i].name, &block);
@@ -605,6 +616,8 @@ static const struct limit limits[] = {
     LIMIT(WIRE_TIMESTAMP_SCENARIOS_MAX),
     LIMIT(WIRE_TIMESTAMP_KILLS_MAX),
     LIMIT(WIRE_DIRECTOR_ENTRIES_MAX),
+    LIMIT(WIRE_ANSWER_BYTES_MAX),
+    LIMIT(WIRE_ANSWERS_MAX),
     LIMIT(WIRE_EVENT_BLOCK_EVENTS_MAX),
     LIMIT(WIRE_EVENT_BLOCK_BYTES_MAX),
     LIMIT(WIRE_EVENT_BLOCK_TEXTS_MAX),

@@ -104,7 +104,7 @@ static void limits_hold(void **state)
     offers.items[0].envelope = bytes;
     offers.items[0].envelope_bytes = 0;
     assert_int_equal(wire_offers_encode(&offers, bytes, sizeof bytes, &size), BASE_ERR_INVALID);
-    offers.items[0].envelope_bytes = WIRE_STATEMENT_BYTES_MAX + 1;
+    offers.items[0].envelope_bytes = WIRE_ANSWER_BYTES_MAX + 1;
     assert_int_equal(wire_offers_encode(&offers, bytes, sizeof bytes, &size), BASE_ERR_TOO_LARGE);
     offers.count = 0;
     offers.flags = 64;
@@ -114,7 +114,7 @@ static void limits_hold(void **state)
     offers = (struct wire_offers){.count = WIRE_OFFERS_MAX};
     for (uint32_t i = 0; i < WIRE_OFFERS_MAX; i++) {
         offers.items[i].envelope = bytes;
-        offers.items[i].envelope_bytes = i == 0 ? WIRE_STATEMENT_BYTES_MAX : 1;
+        offers.items[i].envelope_bytes = i == 0 ? WIRE_ANSWER_BYTES_MAX : 1;
     }
     static uint8_t other[WIRE_OFFERS_BYTES_MAX];
     assert_int_equal(wire_offers_encode(&offers, other, sizeof other, &size), BASE_OK);
@@ -145,7 +145,7 @@ static void limits_hold(void **state)
         {5, {1, 0, 0, 0, 1}, BASE_ERR_INVALID},
         {4, {1, 0, 0, 33}, BASE_ERR_TOO_LARGE},
         {5, {1, 0, 0, 1, 0}, BASE_ERR_INVALID},
-        {6, {1, 0, 0, 1, 0x81, 8}, BASE_ERR_TOO_LARGE},
+        {6, {1, 0, 0, 1, 0x85, 10}, BASE_ERR_TOO_LARGE}, // one more than WIRE_ANSWER_BYTES_MAX
         {5, {1, 0, 0, 0, 0}, BASE_ERR_INVALID},
         {8, {1, 0, 0xff, 0xff, 0xff, 0xff, 0x0f, 0}, BASE_OK},
         {8, {1, 0, 0xff, 0xff, 0xff, 0xff, 0x1f, 0}, BASE_ERR_INVALID},
