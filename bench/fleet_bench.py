@@ -58,6 +58,12 @@ def cpu_s(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def written_bytes(pid):
+    """That it had written to disk."""
+    with open(f"/proc/{pid}/io", encoding="ascii") as file:
+        return int(re.search(r"^write_bytes: (\d+)", file.read(), re.M).group(1))
+
+
 class Bench:
     def __init__(self, args):
         self.args = args
@@ -157,6 +163,7 @@ class Bench:
         self.await_online()
         online_s = time.monotonic() - began
         before = cpu_s(self.gateway.pid), cpu_s(self.fleet.pid), time.monotonic()
+        written = written_bytes(self.gateway.pid)
         rollout = self.start_rollout(build, keys)
         gateway_mib = fleet_mib = 0.0
         after = before
@@ -173,6 +180,7 @@ class Bench:
         if self.gateway.poll() is not None:
             fail(f"the gateway ended during the run, exit {self.gateway.returncode}")
         gateway_mib = peak_mib(self.gateway.pid)
+        written = written_bytes(self.gateway.pid) - written
         status = json.loads(self.walle("rollout", "status", rollout, "-o", "json"))
         with open(os.path.join(self.out, "run.json"), encoding="utf-8") as file:
             result = json.load(file)
@@ -180,7 +188,7 @@ class Bench:
         wall = after[2] - before[2]
         return {"result": result, "counts": status["counts"], "online_s": round(online_s, 1), "gateway_mib": round(gateway_mib, 1),
                 "fleet_mib": round(fleet_mib, 1), "gateway_cpu": round((after[0] - before[0]) / wall, 3),
-                "fleet_cpu": round((after[1] - before[1]) / wall, 3), "exit": self.fleet.returncode}
+                "fleet_cpu": round((after[1] - before[1]) / wall, 3), "written": written, "exit": self.fleet.returncode}
 
 
 class Business(Bench):
@@ -289,7 +297,7 @@ def main():
               "gateway_succeeded": found["counts"]["succeeded"], "online_s": found["online_s"], "passed": result["passed"],
               "oracles_broken": [item["name"] for item in result["oracles"] if not item["holds"]],
               "gateway_mib": found["gateway_mib"], "fleet_mib": found["fleet_mib"], "gateway_cpu": found["gateway_cpu"],
-              "fleet_cpu": found["fleet_cpu"], "generator_lag_us": latency["generator_lag"],
+              "fleet_cpu": found["fleet_cpu"], "gateway_written_a_device": round(found["written"] / args.devices), "generator_lag_us": latency["generator_lag"],
               "checkin_from_intended_us": latency["checkin_from_intended"], "checkin_us": latency["checkin"],
               "offer_to_run_us": latency["offer_to_run"]}
     lines = [{"bench": "fleet.real.rate", "ours": round(result["rate"], 1), "peer": "bar", "theirs": RATE_BAR, "unit": "devices/s",
