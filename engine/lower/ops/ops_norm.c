@@ -349,7 +349,9 @@ static enum base_status lower_group_norm(struct eng_lower *lower, const struct e
     BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x));
     struct eng_desc desc = *eng_lower_desc(lower, x);
     int64_t groups = eng_node_int(node, "num_groups", 0);
-    if (desc.rank < 2 || groups < 1 || desc.dims[1] % groups != 0) {
+    // Any number of groups divides no channels, but shapes are made of it.
+    if (desc.rank < 2 || groups < 1 || groups > (desc.dims[1] > 0 ? desc.dims[1] : 1) ||
+        desc.dims[1] % groups != 0) {
         char text[72];
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "input %s, attribute num_groups %lld",
                               eng_desc_text(&desc, text, sizeof(text)), (long long)groups);
