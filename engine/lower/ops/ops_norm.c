@@ -445,11 +445,11 @@ static enum base_status lower_lrn(struct eng_lower *lower, const struct eng_node
         .pad_end = {size - 1 - (size - 1) / 2},
         .count_include_pad = true,
     };
-    base_assert(pool.pad_begin[0] + pool.pad_end[0] == size - 1); // as many windows as channels
     const int64_t out_spatial[2] = {plane.dims[2], plane.dims[3]};
     BASE_TRY(eng_nn_unary(lower, ENG_SQUARE, x, &y));
     BASE_TRY(eng_nn_reshape(lower, y, &plane, &y));
     BASE_TRY(eng_emit_pool(lower, &pool, out_spatial, y, &y));
+    base_assert(eng_desc_equal(eng_lower_desc(lower, y), &plane)); // a window a channel
     BASE_TRY(eng_nn_reshape(lower, y, &desc, &y));
     BASE_TRY(eng_nn_with(lower, ENG_MUL, y, alpha, &y));
     BASE_TRY(eng_nn_with(lower, ENG_ADD, y, bias, &y));
