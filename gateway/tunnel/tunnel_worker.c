@@ -39,6 +39,7 @@ enum base_status gw_tunnel_worker_new(struct gw_tunnel *tunnel, void *post_ctx,
                                       void (*post)(void *post_ctx, struct gw_message *message),
                                       struct gw_tunnel_worker **out)
 {
+    base_assert(tunnel->sink.submit != NULL); // workers come when the tunnel is whole
     struct gw_tunnel_worker *worker = calloc(1, sizeof(*worker));
     if (worker == NULL) {
         return BASE_ERR_NOMEM;
@@ -129,6 +130,7 @@ static struct gw_session *pop_inbox(struct gw_tunnel_worker *worker)
 
 static void serve(struct gw_session *session)
 {
+    base_assert((unsigned)session->state < GW_SESSION_STATE_COUNT);
     unsigned flags = atomic_exchange_explicit(&session->flags, 0, memory_order_relaxed);
     if (session->state == GW_SESSION_ENDED) {
         return;
@@ -199,6 +201,7 @@ void gw_tunnel_worker_flush(struct gw_tunnel_worker *worker)
         if (session == NULL) {
             break;
         }
+        base_assert(session->worker == worker);
         serve(session);
     }
 }
