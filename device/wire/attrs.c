@@ -6,7 +6,6 @@
 #include "wire/attrs.h"
 
 #include "base/check.h"
-
 #include "wire/wiretext.h"
 
 #include <string.h>
