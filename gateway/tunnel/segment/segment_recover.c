@@ -47,8 +47,10 @@ static bool name_base(const char *name, uint64_t *out)
     for (size_t i = 0; i < sizeof(bytes); i++) {
         base = base << 8 | bytes[i];
     }
+    char own[GW_SEGMENT_NAME_MAX];
+    gw_segment_name(base, own);
     *out = base;
-    return true;
+    return strcmp(name, own) == 0; // with capital letters it is another file
 }
 
 static enum base_status add_segment(struct gw_segment_log *log, const struct gw_segment *segment)
