@@ -130,8 +130,8 @@ static struct gw_session *pop_inbox(struct gw_tunnel_worker *worker)
 
 static void serve(struct gw_session *session)
 {
-    base_assert((unsigned)session->state < GW_SESSION_STATE_COUNT);
     unsigned flags = atomic_exchange_explicit(&session->flags, 0, memory_order_relaxed);
+    base_assert(flags == 0 || session->state != GW_SESSION_START); // it has no lanes yet
     if (session->state == GW_SESSION_ENDED) {
         return;
     }
@@ -191,6 +191,7 @@ void gw_tunnel_worker_flush(struct gw_tunnel_worker *worker)
     }
     // What comes back on the list meanwhile is for the next turn: it was told of by a message.
     pthread_mutex_lock(&worker->inbox_lock);
+    base_assert(!worker->dead);
     uint32_t count = 0;
     for (struct gw_session *at = worker->inbox; at != NULL; at = at->queue_next) {
         count++;
@@ -201,7 +202,6 @@ void gw_tunnel_worker_flush(struct gw_tunnel_worker *worker)
         if (session == NULL) {
             break;
         }
-        base_assert(session->worker == worker);
         serve(session);
     }
 }
