@@ -124,6 +124,7 @@ static enum base_status manifest_check(const struct wire_manifest *manifest)
 
 static void write_head(struct base_writer *writer, const struct wire_manifest *manifest)
 {
+    _Static_assert(WIRE_EXCLUSIVE_COUNT <= DECLARES, "they share a byte");
     base_writer_bytes(writer, MAGIC, MAGIC_SIZE);
     wire_text_write(writer, manifest->task_name, WIRE_TASK_NAME_MAX);
     wire_text_write(writer, manifest->version, WIRE_VERSION_TEXT_MAX);

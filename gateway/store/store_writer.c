@@ -196,6 +196,7 @@ static void commit_group(struct gw_store *store, uint32_t count)
 void *gw_store_writer_main(void *arg)
 {
     struct gw_store *store = arg;
+    base_assert(!store->read_only && !store->no_thread);
     for (;;) {
         pthread_mutex_lock(&store->queue_lock);
         bool empty = store->queue_count == 0;
