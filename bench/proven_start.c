@@ -262,8 +262,8 @@ static void device_give(struct bench *bench)
     task->active_by = task->accepted_by;
     task->newest = task->accepted_by;
     task->newest_manifest = bench->manifest;
-    task->runs = 1;
-    task->run_due_us = UINT64_MAX;
+    task->runs.count = 1;
+    task->runs.due_us = UINT64_MAX;
     bench->runtime->task_count = 1;
     bench->runtime->check->due_us = UINT64_MAX;
 }
@@ -273,7 +273,7 @@ static double run_once(struct bench *bench)
     const struct timespec pause = {.tv_nsec = PAUSE_NS};
     (void)nanosleep(&pause, NULL);
     bench->runtime->dirty = false; // nothing is stored between runs
-    bench->runtime->tasks[0].run_due_us = 0;
+    bench->runtime->tasks[0].runs.due_us = 0;
     bench->ended = false;
     double begun_us = now_us();
     (void)dev_tick(bench->runtime, base_clock_mono_us());

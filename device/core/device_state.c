@@ -99,7 +99,7 @@ static uint8_t exclusive_flags(const struct dev_task *task)
 static uint8_t task_flags(const struct dev_task *task)
 {
     unsigned flags = 0;
-    flags |= task->running ? TASK_RUNNING : 0;
+    flags |= task->runs.running ? TASK_RUNNING : 0;
     flags |= task->failure_reported ? TASK_FAILURE : 0;
     flags |= wire_sha256_is_zero(&task->active) ? 0 : TASK_ACTIVE;
     flags |= wire_sha256_is_zero(&task->kept) ? 0 : TASK_KEPT;
@@ -174,14 +174,14 @@ static void task_write(struct base_writer *writer, const struct dev_task *task)
     base_writer_u8(writer, task->state);
     base_writer_u8(writer, flags);
     base_writer_u8(writer, task->lease.stage);
-    base_writer_u8(writer, task->crashes);
+    base_writer_u8(writer, task->runs.crashes);
     base_writer_varint(writer, task->lease.until_s);
     base_writer_varint(writer, task->listed);
     approvals_write(writer, task);
     base_writer_u64(writer, task->blocked);
-    base_writer_varint(writer, task->last_run_s);
+    base_writer_varint(writer, task->runs.last_s);
     base_writer_varint(writer, task->every_s);
-    base_writer_varint(writer, task->runs);
+    base_writer_varint(writer, task->runs.count);
     base_writer_u8(writer, exclusive_flags(task));
     base_writer_u8(writer, again_flags(task));
     again_write(writer, &task->again);
@@ -193,11 +193,11 @@ static void task_write(struct base_writer *writer, const struct dev_task *task)
         base_writer_varint(writer, task->active_floor);
     }
     if (task->shadow) {
-        base_writer_u16(writer, task->slow_percent);
-        base_writer_u16(writer, task->memory_percent);
-        base_writer_varint(writer, task->shadow_us);
-        base_writer_varint(writer, task->beside_us);
-        wire_tolerances_write(writer, &task->tolerances);
+        base_writer_u16(writer, task->runs.slow_percent);
+        base_writer_u16(writer, task->runs.memory_percent);
+        base_writer_varint(writer, task->runs.shadow_us);
+        base_writer_varint(writer, task->runs.beside_us);
+        wire_tolerances_write(writer, &task->runs.tolerances);
     }
     if ((flags & TASK_ACTIVE) != 0) {
         base_writer_bytes(writer, task->active.bytes, WIRE_SHA256_BYTES);
@@ -365,7 +365,7 @@ static uint8_t task_read(struct base_reader *reader, struct dev_task *task, uint
     uint8_t flags = base_reader_u8(reader);
     uint8_t kind = approved ? APPROVAL_KIND : base_reader_u8(reader);
     task->lease.stage = base_reader_u8(reader);
-    task->crashes = base_reader_u8(reader);
+    task->runs.crashes = base_reader_u8(reader);
     task->lease.until_s = base_reader_varint(reader);
     task->listed = base_reader_varint(reader);
     if (approved) {
@@ -374,9 +374,9 @@ static uint8_t task_read(struct base_reader *reader, struct dev_task *task, uint
         task->accepted_by.counter = base_reader_varint(reader);
     }
     task->blocked = base_reader_u64(reader);
-    task->last_run_s = base_reader_varint(reader);
+    task->runs.last_s = base_reader_varint(reader);
     task->every_s = (uint32_t)base_reader_varint_max(reader, UINT32_MAX);
-    task->runs = (uint32_t)base_reader_varint_max(reader, UINT32_MAX);
+    task->runs.count = (uint32_t)base_reader_varint_max(reader, UINT32_MAX);
     uint8_t exclusive = base_reader_u8(reader);
     if (version >= VERSION_AGAIN) {
         marks_read(reader, task, version);
@@ -384,13 +384,13 @@ static uint8_t task_read(struct base_reader *reader, struct dev_task *task, uint
     task->shadow = (flags & TASK_SHADOW) != 0;
     task->triggered = (flags & TASK_TRIGGERED) != 0;
     if (task->shadow) {
-        task->slow_percent = base_reader_u16(reader);
-        task->memory_percent = base_reader_u16(reader);
-        task->shadow_us = base_reader_varint(reader);
-        task->beside_us = base_reader_varint(reader);
-        wire_tolerances_read(reader, &task->tolerances);
+        task->runs.slow_percent = base_reader_u16(reader);
+        task->runs.memory_percent = base_reader_u16(reader);
+        task->runs.shadow_us = base_reader_varint(reader);
+        task->runs.beside_us = base_reader_varint(reader);
+        wire_tolerances_read(reader, &task->runs.tolerances);
     }
-    task->running = (flags & TASK_RUNNING) != 0;
+    task->runs.running = (flags & TASK_RUNNING) != 0;
     task->failure_reported = (flags & TASK_FAILURE) != 0;
     task->lease.held = (flags & TASK_LEASED) != 0;
     if ((flags & TASK_ACTIVE) != 0) {
@@ -413,7 +413,7 @@ static uint8_t task_read(struct base_reader *reader, struct dev_task *task, uint
     exclusive_read(reader, task, exclusive);
     task->id = wire_task_id((struct base_str){task->name, task->name_size});
     task->id = task->shadow ? wire_shadow_task_id(task->id) : task->id;
-    task->run_due_us = UINT64_MAX;
+    task->runs.due_us = UINT64_MAX;
     if (flags != task_flags(task) || !dev_task_valid(task)) {
         base_reader_fail(reader, BASE_ERR_INVALID);
     }
@@ -463,7 +463,7 @@ bool dev_task_valid(const struct dev_task *task)
     if ((next && !active) || (task->placebo && (!active || task->again.rollout_id == 0))) {
         return false;
     }
-    if ((task->running || task->crashes > 0) && !dev_update_on_trial(state)) {
+    if ((task->runs.running || task->runs.crashes > 0) && !dev_update_on_trial(state)) {
         return false;
     }
     if (dev_update_is_pulling(state) && (wire_sha256_is_zero(&task->accepted) ||

@@ -21,7 +21,7 @@ bool dev_is_idle(const struct dev_runtime *runtime)
         const struct dev_task *task = &runtime->tasks[i];
         waiting =
             dev_update_is_pulling((enum dev_update_state)task->state) ||
-            (task->run_due_us <= now_us && (task->content.damaged & DEV_UNPROVEN_ACTIVE) == 0);
+            (task->runs.due_us <= now_us && (task->content.damaged & DEV_UNPROVEN_ACTIVE) == 0);
     }
     return !waiting && !dev_pull_is_due(runtime, now_us);
 }

@@ -51,10 +51,10 @@ enum base_status dev_record_task(const struct dev_runtime *runtime, uint32_t ind
         .floor = task->floor,
         .blocked = task->blocked,
         .lease_until_s = task->lease.held ? task->lease.until_s : 0,
-        .last_run_s = task->last_run_s,
-        .runs = task->runs,
-        .crashes = task->crashes,
-        .running = task->running,
+        .last_run_s = task->runs.last_s,
+        .runs = task->runs.count,
+        .crashes = task->runs.crashes,
+        .running = task->runs.running,
         .shadow = task->shadow,
     };
     return BASE_OK;

@@ -178,7 +178,11 @@ PIPELINE_PARTS = {"storage": [], "record": ["storage"], "trigger": ["record"], "
 
 # Members of a task's record that one part of the device's runtime writes, and where; what others want of them they ask of
 # that part (device/core/base/task.h). The codec of the stored record fills in what is stored.
-TASK_MEMBERS_OF = {"lease": ("device/core/trust/", "device/core/device_state.c"), "content": ("device/core/slots/",)}
+TASK_MEMBERS_OF = {
+    "content": ("device/core/slots/",),
+    "lease": ("device/core/trust/", "device/core/device_state.c"),
+    "runs": ("device/core/run/", "device/core/device_state.c"),
+}
 RUNTIME = "device/core/"
 CHANGES = r"\s*(?:=(?!=)|[-+*/%&|^]=|<<=|>>=|\+\+|--)"
 
@@ -391,7 +395,7 @@ class Tidy:
         for number, line in enumerate(lines, 1):
             code, in_comment = strip_comment(line, in_comment)
             for member, owners in TASK_MEMBERS_OF.items():
-                place = rf"\w[\w\[\]]*(?:(?:->|\.)\w[\w\[\]]*)*(?:->|\.){member}\b(?:\.\w+)?"
+                place = rf"\w[\w\[\]]*(?:(?:->|\.)\w[\w\[\]]*)*(?:->|\.){member}\b(?:\.\w[\w\[\]]*)*"
                 written = rf"{place}{CHANGES}|(?:\+\+|--){place}|(?<![&\w)\]])\s*&{place}"
                 if not name.startswith(owners) and re.search(written, code):
                     self.report(name, number, "members", f"{member} is written by {owners[0]} alone: call what it offers")
@@ -826,6 +830,7 @@ BREAKS = [
     ("members", "device/core/run/bad.c", OPENING + "void f(void)\n{\n    runtime->tasks[i].content.repairs++;\n}\n"),
     ("members", "device/core/device_state.c", OPENING + "void f(struct dev_task *task)\n{\n    task->content = *other;\n}\n"),
     ("members", "device/core/pull/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    g(&task->lease);\n}\n"),
+    ("members", "device/core/slots/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    task->runs.beside.digest = 0;\n}\n"),
     ("asserts", "engine/lower", {"engine/lower/bad.c": OPENING + "int eng_bad(void)\n{\n    return 1;\n}\n"}),
     ("door", "gateway/svc/bad.c", OPENING + "#include <lmdb.h>\n"),
     ("door", "device/core/bad.c", OPENING + "#include <sys/socket.h>\n"),

@@ -23,7 +23,7 @@ struct dev_approval {
 struct dev_beside {
     uint64_t digest; // of the result
     uint64_t duration_us;
-    uint64_t run_index;
+    uint32_t run_index;
     uint32_t heap_peak_bytes;
 };
 
@@ -41,6 +41,24 @@ struct dev_lease {
     uint64_t until_s; // since 1970
 };
 
+// The runs of the active version, and of a shadow how it compares, as the run part keeps them.
+struct dev_runs {
+    uint64_t due_us;       // UINT64_MAX: not due
+    uint64_t last_s;       // when the last one ended, since 1970; 0: none did
+    uint64_t failure_mark; // of the last failure reported; 0: none
+    uint64_t shadow_us;    // time of all runs of the shadow
+    uint64_t beside_us;    // ... and of those beside them
+    uint32_t count;        // since its activation
+    uint16_t slow_percent; // of the shadow's statement
+    uint16_t memory_percent;
+    struct wire_tolerances tolerances;
+    struct dev_beside beside;
+    uint8_t crashes;    // on trial
+    uint8_t references; // runs of the active version for this shadow alone
+    bool reference;     // the run that is due is one of these
+    bool running;       // one on trial was started and has not ended
+};
+
 // Of the stored content of the versions, what is known or doubted; not stored.
 struct dev_content {
     uint8_t unproven;       // versions whose content is to be hashed again
@@ -55,9 +73,10 @@ struct dev_content {
 // of its own, whose active version is the shadow. All but the members behind the name is stored.
 //
 // A part of the runtime (a folder of device/core) writes its own members and asks the owner for a
-// change of others. Two are written by their owner alone, which tests/tidy sees to:
+// change of others. Three are written by their owner alone, which tests/tidy sees to:
 //   trust  lease
 //   slots  content
+//   run    runs
 // Of the others some have a second writer still, named behind the owner:
 //   trust  listed
 //   slots  state, floor, blocked, kept..., again, placebo, moved, every_s, triggered, active...;
@@ -68,8 +87,6 @@ struct dev_content {
 //          was followed; run: a shadow that is over; sweep: `newest` of a task that comes back
 //   pull   accepted_asked, accepted_exclusive..., failure_reported, leftover; offer and slots:
 //          anew for each statement; sweep: a leftover that is collected
-//   run    last_run_s, runs, crashes, running, reference..., run_due_us, failure_mark, beside...,
-//          shadow_us and the limits of a shadow; slots and offer: anew for each version
 // The reader of the stored record fills in what is stored.
 struct dev_task {
     uint64_t id;
@@ -94,16 +111,12 @@ struct dev_task {
     uint64_t kept_rollout;
     uint64_t blocked; // version id this device refuses, because it failed here last; those before
                       // it are among the refusals
-    uint64_t last_run_s;
     uint32_t accepted_bytes; // of the manifest
     uint32_t accepted_exclusive_bytes;
     uint32_t every_s; // of the active version
-    uint32_t runs;    // of the active version since its activation
     bool accepted_asked;
     uint8_t state;         // enum dev_update_state
     bool triggered;        // behaviour starts the active version too
-    uint8_t crashes;       // of the active version on trial
-    bool running;          // a run on trial was started and has not ended
     bool failure_reported; // of the pull of the accepted version
     struct dev_lease lease;
     uint64_t listed;             // highest counter a snapshot listed for the task
@@ -112,22 +125,13 @@ struct dev_task {
     bool placebo; // ... was of the active version: what comes of it is told for that rollout
     bool offered; // by the check-in under way; not stored
     bool moved;   // another version came into place since that began; not stored
-    bool shadow;  // stored with the next five
-    uint16_t slow_percent; // of the shadow's statement
-    uint16_t memory_percent;
-    uint64_t shadow_us; // time of all its runs
-    uint64_t beside_us; // ... and of those beside them
-    struct wire_tolerances tolerances;
+    bool shadow;
     uint8_t name_size;
     char name[WIRE_TASK_NAME_MAX];
-    uint8_t references; // runs of the active version for this shadow alone
-    bool reference;     // the run that is due is one of these
-    bool over;          // this shadow is to be dropped
+    bool over;     // this shadow is to be dropped
     bool leftover; // content of a pull that was given up is there, for when it is offered again
-    uint64_t run_due_us;   // UINT64_MAX: not due
-    uint64_t failure_mark; // of the last failure reported for the active version; 0: none
-    struct dev_beside beside;
     struct dev_content content;
+    struct dev_runs runs;
 };
 
 #endif

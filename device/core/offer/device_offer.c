@@ -8,6 +8,7 @@
 // (runtime.c), on the runtime's thread.
 #include "core/offer/device_offer.h"
 
+#include "core/run/device_run.h"
 #include "core/run/device_shadow.h"
 #include "core/slots/device_slots.h"
 #include "core/sweep/device_past.h"
@@ -256,7 +257,7 @@ static struct dev_task *task_add(struct dev_runtime *runtime, const struct wire_
     task->shadow = wire_release_is_shadow(release);
     task->name_size = (uint8_t)release->task_name.size;
     memcpy(task->name, release->task_name.data, release->task_name.size);
-    task->run_due_us = UINT64_MAX;
+    dev_tell_of(runtime, DEV_PART_EVENT_SCHEDULE, task);
     if (dev_past_recall(runtime, task)) {
         dev_past_forget(runtime, task->id);
     }
@@ -274,9 +275,7 @@ static void enter(struct dev_runtime *runtime, struct dev_task *task)
         .rollout_id = task->accepted_by.rollout_id,
     };
     task->active_rollout = task->accepted_by.rollout_id;
-    task->reference = false;
-    task->runs = 0;
-    task->run_due_us = 0;
+    dev_run_entered(task);
     dev_outcome(runtime, &outcome);
 }
 
@@ -292,7 +291,7 @@ static void renew(struct dev_runtime *runtime, struct dev_task *task)
         };
         dev_outcome(runtime, &outcome);
     }
-    dev_slot_stand(task);
+    dev_slot_stand(runtime, task);
     task->active_by = task->accepted_by;
     enter(runtime, task);
 }

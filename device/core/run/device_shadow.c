@@ -57,9 +57,9 @@ void dev_shadow_follow(struct dev_runtime *runtime, struct dev_task *shadow,
     base_assert(shadow->shadow);
     shadow->over = false;
     if (is_new) {
-        shadow->slow_percent = release->shadow_slow_percent;
-        shadow->memory_percent = release->shadow_memory_percent;
-        shadow->tolerances = release->tolerances;
+        shadow->runs.slow_percent = release->shadow_slow_percent;
+        shadow->runs.memory_percent = release->shadow_memory_percent;
+        shadow->runs.tolerances = release->tolerances;
         shadow->blocked = 0;
         dev_tell_of(runtime, DEV_PART_EVENT_HALT, shadow);
         dev_slot_empty(runtime, shadow); // the one before, when there is one
@@ -80,7 +80,7 @@ static bool result_waits(struct dev_runtime *runtime)
 {
     uint64_t id = runtime->kept_result->shadow_id;
     const struct dev_task *shadow = id != 0 ? dev_task_find(runtime, id) : NULL;
-    return shadow != NULL && shadow->shadow && shadow->run_due_us != UINT64_MAX;
+    return shadow != NULL && shadow->shadow && shadow->runs.due_us != UINT64_MAX;
 }
 
 // Keeps what fits. False: there is another there, and without its own this shadow cannot be judged.
@@ -89,7 +89,7 @@ static bool result_keep(struct dev_runtime *runtime, const struct dev_task *shad
 {
     struct dev_kept_result *kept = runtime->kept_result;
     if (kept->shadow_id != shadow->id && result_waits(runtime)) {
-        return shadow->tolerances.count == 0;
+        return shadow->runs.tolerances.count == 0;
     }
     bool fits = result.size > 0 && result.size <= kept->capacity;
     kept->shadow_id = fits ? shadow->id : 0;
@@ -109,13 +109,13 @@ void dev_shadow_beside(struct dev_runtime *runtime, const struct dev_task *task,
         !result_keep(runtime, shadow, end->result)) {
         return;
     }
-    shadow->beside = (struct dev_beside){
+    shadow->runs.beside = (struct dev_beside){
         .digest = dev_result_digest(end->result),
         .duration_us = end->duration_us,
-        .run_index = task->runs,
+        .run_index = task->runs.count,
         .heap_peak_bytes = end->heap_peak_bytes,
     };
-    shadow->run_due_us = 0;
+    shadow->runs.due_us = 0;
 }
 
 // More than `percent` of `base`, and by more than `floor`?
@@ -131,14 +131,14 @@ static bool results_agree(struct dev_runtime *runtime, const struct dev_task *sh
                           struct base_str result, struct dev_difference *out)
 {
     const struct dev_kept_result *kept = runtime->kept_result;
-    if (dev_result_digest(result) == shadow->beside.digest) {
+    if (dev_result_digest(result) == shadow->runs.beside.digest) {
         return true;
     }
     if (kept->shadow_id != shadow->id) {
         return false;
     }
     return dev_result_compare((struct base_str){kept->bytes, kept->size}, result,
-                              &shadow->tolerances, out) == DEV_AGREEMENT_AGREE;
+                              &shadow->runs.tolerances, out) == DEV_AGREEMENT_AGREE;
 }
 
 // RAN: as it should be. Time is judged over several runs: one alone may have waited for the
@@ -146,24 +146,24 @@ static bool results_agree(struct dev_runtime *runtime, const struct dev_task *sh
 static enum wire_outcome_kind compare(struct dev_runtime *runtime, struct dev_task *shadow,
                                       const struct dev_task_end *end, struct dev_difference *out)
 {
-    const struct dev_beside *beside = &shadow->beside;
+    const struct dev_beside *beside = &shadow->runs.beside;
     bool heap_known = beside->heap_peak_bytes > 0;
-    shadow->runs += shadow->runs < UINT32_MAX ? 1 : 0;
+    shadow->runs.count += shadow->runs.count < UINT32_MAX ? 1 : 0;
     if (wire_outcome_is_failure(end->outcome)) {
         return end->outcome;
     }
     if (!results_agree(runtime, shadow, end->result, out)) {
         return WIRE_OUTCOME_FAIL_DIFFERENT;
     }
-    if (heap_known && exceeds(end->heap_peak_bytes, beside->heap_peak_bytes, shadow->memory_percent,
-                              DEV_SHADOW_HEAVY_BYTES)) {
+    if (heap_known && exceeds(end->heap_peak_bytes, beside->heap_peak_bytes,
+                              shadow->runs.memory_percent, DEV_SHADOW_HEAVY_BYTES)) {
         return WIRE_OUTCOME_FAIL_HEAVY;
     }
-    shadow->shadow_us += end->duration_us;
-    shadow->beside_us += beside->duration_us;
-    if (shadow->runs >= DEV_SHADOW_TIMED_RUNS &&
-        exceeds(shadow->shadow_us, shadow->beside_us, shadow->slow_percent,
-                (uint64_t)DEV_SHADOW_SLOW_US * shadow->runs)) {
+    shadow->runs.shadow_us += end->duration_us;
+    shadow->runs.beside_us += beside->duration_us;
+    if (shadow->runs.count >= DEV_SHADOW_TIMED_RUNS &&
+        exceeds(shadow->runs.shadow_us, shadow->runs.beside_us, shadow->runs.slow_percent,
+                (uint64_t)DEV_SHADOW_SLOW_US * shadow->runs.count)) {
         return WIRE_OUTCOME_FAIL_SLOW;
     }
     return WIRE_OUTCOME_RAN;
@@ -218,7 +218,7 @@ void dev_shadow_judge(struct dev_runtime *runtime, struct dev_task *shadow,
     if (!compares(shadow) || !wire_sha256_equal(&shadow->active, dev_run_version(runtime))) {
         return; // replaced while it ran
     }
-    shadow->running = false;
+    shadow->runs.running = false;
     runtime->dirty = true;
     struct dev_difference difference = {.place = 0};
     enum wire_outcome_kind kind = compare(runtime, shadow, end, &difference);
@@ -231,10 +231,10 @@ void dev_shadow_judge(struct dev_runtime *runtime, struct dev_task *shadow,
         return;
     }
     dev_slot_ran(shadow);
-    if (shadow->runs == (shadow->slow_percent > 0 ? DEV_SHADOW_TIMED_RUNS : 1)) {
+    if (shadow->runs.count == (shadow->runs.slow_percent > 0 ? DEV_SHADOW_TIMED_RUNS : 1)) {
         say(runtime, shadow, WIRE_OUTCOME_SHADOW_AGREED, end, &difference);
     }
-    if (shadow->runs >= (once ? DEV_SHADOW_TIMED_RUNS : DEV_SHADOW_RUNS)) {
+    if (shadow->runs.count >= (once ? DEV_SHADOW_TIMED_RUNS : DEV_SHADOW_RUNS)) {
         enum base_status passed = dev_slot_event(shadow, DEV_UPDATE_ON_PASS);
         base_assert(passed == BASE_OK); // it stays, and runs no more
     }
@@ -247,14 +247,14 @@ void dev_shadow_judge(struct dev_runtime *runtime, struct dev_task *shadow,
 static void refer(struct dev_task *task, struct dev_task *shadow)
 {
     bool trial = dev_update_on_trial((enum dev_update_state)task->state);
-    if (trial || task->every_s > 0 || task->triggered || task->run_due_us != UINT64_MAX ||
-        !compares(shadow) || shadow->run_due_us != UINT64_MAX ||
-        shadow->references >= DEV_SHADOW_REFERENCES) {
+    if (trial || task->every_s > 0 || task->triggered || task->runs.due_us != UINT64_MAX ||
+        !compares(shadow) || shadow->runs.due_us != UINT64_MAX ||
+        shadow->runs.references >= DEV_SHADOW_REFERENCES) {
         return;
     }
-    shadow->references++;
-    task->reference = true;
-    task->run_due_us = 0;
+    shadow->runs.references++;
+    task->runs.reference = true;
+    task->runs.due_us = 0;
 }
 
 static void step(struct dev_runtime *runtime, uint64_t now_us)

@@ -48,27 +48,19 @@ static void say(struct dev_runtime *runtime, const struct dev_task *task,
 }
 
 // The active version begins: it has not run, and nothing is held against it.
-static void active_begin(struct dev_task *task)
+static void active_begin(struct dev_runtime *runtime, struct dev_task *task)
 {
     task->content.unproven &= (uint8_t)~DEV_UNPROVEN_ACTIVE;
     task->content.damaged &= (uint8_t)~DEV_UNPROVEN_ACTIVE;
     task->content.repairs = 0;
     task->content.damage_mark = 0;
     task->content.repair_due_us = 0;
-    task->runs = 0;
-    task->crashes = 0;
-    task->running = false;
-    task->failure_mark = 0;
-    task->last_run_s = 0;
-    task->run_due_us = wire_sha256_is_zero(&task->active) || task->shadow ? UINT64_MAX : 0;
-    task->reference = false;
-    task->references = 0;
-    task->shadow_us = 0;
-    task->beside_us = 0;
+    dev_tell_of(runtime, DEV_PART_EVENT_BEGUN, task);
 }
 
-static void active_set(struct dev_task *task, const struct wire_sha256 *version,
-                       const struct wire_sha256 *exclusive, uint64_t rollout_id)
+static void active_set(struct dev_runtime *runtime, struct dev_task *task,
+                       const struct wire_sha256 *version, const struct wire_sha256 *exclusive,
+                       uint64_t rollout_id)
 {
     task->active = *version;
     task->active_exclusive = *exclusive;
@@ -77,7 +69,7 @@ static void active_set(struct dev_task *task, const struct wire_sha256 *version,
     task->active_floor = 0;
     task->placebo = false;
     task->again_next = (struct dev_again){0};
-    active_begin(task);
+    active_begin(runtime, task);
 }
 
 static void kept_clear(struct dev_task *task)
@@ -112,11 +104,11 @@ static void kept_take(struct dev_runtime *runtime, struct dev_task *task)
     bool damaged = (task->content.damaged & DEV_UNPROVEN_KEPT) != 0;
     struct dev_approval by = task->kept_by;
     kept_clear(task);
-    active_set(task, &version, &exclusive, rollout_id);
+    active_set(runtime, task, &version, &exclusive, rollout_id);
     task->active_by = by;
     task->content.unproven |= (uint8_t)(unproven ? DEV_UNPROVEN_ACTIVE : 0);
     task->content.damaged |= (uint8_t)(damaged ? DEV_UNPROVEN_ACTIVE : 0);
-    task->runs = 1;
+    dev_tell_of(runtime, DEV_PART_EVENT_PROVEN, task);
     struct dev_manifest manifest;
     if (dev_manifest_open(runtime, &version, &manifest) == BASE_OK) {
         schedule_learn(task, &manifest.parsed);
@@ -188,7 +180,7 @@ void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
         say(runtime, task, WIRE_OUTCOME_ROLLED_BACK, &before, left);
         runtime->stats.rollbacks++;
     }
-    active_set(task, &task->accepted, &exclusive, task->accepted_by.rollout_id);
+    active_set(runtime, task, &task->accepted, &exclusive, task->accepted_by.rollout_id);
     say(runtime, task, WIRE_OUTCOME_DOWNLOADED, &task->active, task->active_rollout);
     say(runtime, task, WIRE_OUTCOME_ACTIVATED, &task->active, task->active_rollout);
     task->active_by = task->accepted_by;
@@ -208,34 +200,32 @@ void dev_slot_again(struct dev_runtime *runtime, struct dev_task *task,
     task->again_next = (struct dev_again){0};
     task->placebo = true;
     task->content.renewed++;
-    active_begin(task);
+    active_begin(runtime, task);
     say(runtime, task, WIRE_OUTCOME_ACTIVATED, &task->active, task->again.rollout_id);
     runtime->stats.again++;
     activated(runtime, task, manifest);
 }
 
-void dev_slot_stand(struct dev_task *task)
+void dev_slot_stand(struct dev_runtime *runtime, struct dev_task *task)
 {
     if (!task->placebo) {
         return;
     }
     if (dev_slot_event(task, DEV_UPDATE_ON_STAND) == BASE_OK) {
-        task->running = false;
-        task->crashes = 0;
+        dev_tell_of(runtime, DEV_PART_EVENT_STOOD, task);
     }
     task->placebo = false;
 }
 
-void dev_slot_failed(struct dev_runtime *runtime, struct dev_task *task)
+bool dev_slot_failed(struct dev_runtime *runtime, struct dev_task *task)
 {
     if (!task->placebo) {
         dev_slot_give_up(runtime, task);
-        return;
+        return false;
     }
-    dev_slot_stand(task);
-    task->last_run_s = dev_wall_s(runtime); // not at once again: it may have ended the process
-    dev_tell_of(runtime, DEV_PART_EVENT_SCHEDULE, task);
+    dev_slot_stand(runtime, task);
     runtime->dirty = true;
+    return true;
 }
 
 uint64_t dev_told_rollout(const struct dev_task *task)
@@ -320,7 +310,7 @@ void dev_slot_remove(struct dev_runtime *runtime, struct dev_task *task)
     }
     dev_tell_of(runtime, DEV_PART_EVENT_UNWANTED, task);
     kept_clear(task);
-    active_set(task, &none, &none, 0);
+    active_set(runtime, task, &none, &none, 0);
     task->every_s = 0;
     task->triggered = false;
     runtime->stats.withdrawals++;
@@ -359,7 +349,7 @@ void dev_slot_empty(struct dev_runtime *runtime, struct dev_task *task)
     static const struct wire_sha256 none = {{0}};
     if (dev_slot_event(task, DEV_UPDATE_ON_FALL_EMPTY) == BASE_OK) {
         kept_clear(task);
-        active_set(task, &none, &none, 0);
+        active_set(runtime, task, &none, &none, 0);
         runtime->stats.withdrawals++;
         dev_garbage_made(runtime);
     }

@@ -25,10 +25,10 @@ void dev_slot_give_up(struct dev_runtime *runtime, struct dev_task *task);
 // through what dev_slot_activate begins.
 void dev_slot_again(struct dev_runtime *runtime, struct dev_task *task,
                     const struct wire_manifest *manifest);
-// The active version failed on trial: given up, unless a mark put it there; then it stays.
-void dev_slot_failed(struct dev_runtime *runtime, struct dev_task *task);
+// The active version failed on trial: given up, unless a mark put it there. True: then it stays.
+bool dev_slot_failed(struct dev_runtime *runtime, struct dev_task *task);
 // The last mark is of no effect any more: the active version is what it was before.
-void dev_slot_stand(struct dev_task *task);
+void dev_slot_stand(struct dev_runtime *runtime, struct dev_task *task);
 // Does what was accepted lead back from the active version, to an older release?
 bool dev_slot_leads_back(const struct dev_task *task);
 // The kept version runs again, as ordered.

@@ -35,13 +35,13 @@ static void live(bool on_trial)
     install(1);
     struct dev_runtime *runtime = rig->runtime;
     struct dev_task *task = &runtime->tasks[0];
-    assert_int_equal(task->running, on_trial);
+    assert_int_equal(task->runs.running, on_trial);
     task->floor = 1;
     task->newest.counter = on_trial ? task->newest.counter : COUNTER(2);
     task->blocked = on_trial ? 0 : 0xb10c;
-    task->last_run_s = BEFORE_S;
-    task->runs = 7;
-    task->crashes = on_trial ? 2 : 0;
+    task->runs.last_s = BEFORE_S;
+    task->runs.count = 7;
+    task->runs.crashes = on_trial ? 2 : 0;
     task->lease.held = true;
     task->lease.until_s = on_trial ? LATER_S : BEFORE_S;
     runtime->told_interval_s = 77;
@@ -76,8 +76,8 @@ static void tasks_equal(const struct dev_record_task *got, const struct dev_task
     assert_int_equal(got->lease_until_s, task->lease.until_s);
     assert_int_equal(got->last_run_s, BEFORE_S);
     assert_int_equal(got->runs, 7);
-    assert_int_equal(got->crashes, task->crashes);
-    assert_int_equal(got->running, task->running);
+    assert_int_equal(got->crashes, task->runs.crashes);
+    assert_int_equal(got->running, task->runs.running);
     assert_false(got->shadow);
 }
 
