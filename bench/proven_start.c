@@ -257,11 +257,11 @@ static void device_give(struct bench *bench)
     task->id = wire_task_id(BASE_STR(TASK));
     task->state = DEV_UPDATE_SETTLED;
     task->active = bench->manifest;
-    task->accepted = bench->manifest;
-    task->accepted_by = (struct dev_approval){.counter = 1};
-    task->active_by = task->accepted_by;
-    task->newest = task->accepted_by;
-    task->newest_manifest = bench->manifest;
+    task->offer.accepted = bench->manifest;
+    task->offer.accepted_by = (struct dev_approval){.counter = 1};
+    task->active_by = task->offer.accepted_by;
+    task->offer.newest = task->offer.accepted_by;
+    task->offer.newest_manifest = bench->manifest;
     task->runs.count = 1;
     task->runs.due_us = UINT64_MAX;
     bench->runtime->task_count = 1;

@@ -103,7 +103,7 @@ static uint8_t task_flags(const struct dev_task *task)
     flags |= task->failure_reported ? TASK_FAILURE : 0;
     flags |= wire_sha256_is_zero(&task->active) ? 0 : TASK_ACTIVE;
     flags |= wire_sha256_is_zero(&task->kept) ? 0 : TASK_KEPT;
-    flags |= wire_sha256_is_zero(&task->accepted) ? 0 : TASK_ACCEPTED;
+    flags |= wire_sha256_is_zero(&task->offer.accepted) ? 0 : TASK_ACCEPTED;
     flags |= task->lease.held ? TASK_LEASED : 0;
     flags |= task->shadow ? TASK_SHADOW : 0;
     flags |= task->triggered ? TASK_TRIGGERED : 0;
@@ -137,11 +137,11 @@ static void approval_write(struct base_writer *writer, const struct dev_approval
 static void approvals_write(struct base_writer *writer, const struct dev_task *task)
 {
     base_writer_varint(writer, task->floor);
-    approval_write(writer, &task->newest);
-    if (task->newest.counter > 0) {
-        base_writer_bytes(writer, task->newest_manifest.bytes, WIRE_SHA256_BYTES);
+    approval_write(writer, &task->offer.newest);
+    if (task->offer.newest.counter > 0) {
+        base_writer_bytes(writer, task->offer.newest_manifest.bytes, WIRE_SHA256_BYTES);
     }
-    approval_write(writer, &task->accepted_by);
+    approval_write(writer, &task->offer.accepted_by);
     approval_write(writer, &task->active_by);
     approval_write(writer, &task->kept_by);
 }
@@ -151,8 +151,8 @@ static uint8_t again_flags(const struct dev_task *task)
     unsigned flags = 0;
     flags |= task->again.rollout_id != 0 ? AGAIN_FOLLOWED : 0;
     flags |= task->placebo ? AGAIN_PLACEBO : 0;
-    flags |= task->again_next.rollout_id != 0 ? AGAIN_NEXT : 0;
-    flags |= task->accepted_floor != 0 ? FLOOR_ACCEPTED : 0;
+    flags |= task->offer.again.rollout_id != 0 ? AGAIN_NEXT : 0;
+    flags |= task->offer.accepted_floor != 0 ? FLOOR_ACCEPTED : 0;
     flags |= task->active_floor != 0 ? FLOOR_ACTIVE : 0;
     return (uint8_t)flags;
 }
@@ -185,9 +185,9 @@ static void task_write(struct base_writer *writer, const struct dev_task *task)
     base_writer_u8(writer, exclusive_flags(task));
     base_writer_u8(writer, again_flags(task));
     again_write(writer, &task->again);
-    again_write(writer, &task->again_next);
-    if (task->accepted_floor != 0) {
-        base_writer_varint(writer, task->accepted_floor);
+    again_write(writer, &task->offer.again);
+    if (task->offer.accepted_floor != 0) {
+        base_writer_varint(writer, task->offer.accepted_floor);
     }
     if (task->active_floor != 0) {
         base_writer_varint(writer, task->active_floor);
@@ -208,8 +208,8 @@ static void task_write(struct base_writer *writer, const struct dev_task *task)
         base_writer_u64(writer, task->kept_rollout);
     }
     if ((flags & TASK_ACCEPTED) != 0) {
-        base_writer_bytes(writer, task->accepted.bytes, WIRE_SHA256_BYTES);
-        base_writer_varint(writer, task->accepted_bytes);
+        base_writer_bytes(writer, task->offer.accepted.bytes, WIRE_SHA256_BYTES);
+        base_writer_varint(writer, task->offer.accepted_bytes);
     }
     exclusive_write(writer, task);
 }
@@ -284,7 +284,7 @@ static void lift_read(struct base_reader *reader, struct dev_task *task)
         base_reader_fail(reader, BASE_ERR_INVALID);
         return;
     }
-    task->accepted_floor = task->floor;
+    task->offer.accepted_floor = task->floor;
     task->floor -= lift;
 }
 
@@ -294,7 +294,7 @@ static void floors_read(struct base_reader *reader, struct dev_task *task, uint8
     if (version < VERSION_RAN && (flags & FLOOR_ACCEPTED) != 0) {
         lift_read(reader, task);
     } else if (version >= VERSION_RAN) {
-        task->accepted_floor = (flags & FLOOR_ACCEPTED) != 0 ? base_reader_varint(reader) : 0;
+        task->offer.accepted_floor = (flags & FLOOR_ACCEPTED) != 0 ? base_reader_varint(reader) : 0;
         task->active_floor = (flags & FLOOR_ACTIVE) != 0 ? base_reader_varint(reader) : 0;
     }
 }
@@ -303,7 +303,7 @@ static void marks_read(struct base_reader *reader, struct dev_task *task, uint8_
 {
     uint8_t flags = base_reader_u8(reader);
     again_read(reader, &task->again, (flags & AGAIN_FOLLOWED) != 0);
-    again_read(reader, &task->again_next, (flags & AGAIN_NEXT) != 0);
+    again_read(reader, &task->offer.again, (flags & AGAIN_NEXT) != 0);
     floors_read(reader, task, flags, version);
     task->placebo = (flags & AGAIN_PLACEBO) != 0;
     if ((flags & AGAIN_NEXT) != 0) {
@@ -329,11 +329,11 @@ static uint8_t approval_read(struct base_reader *reader, struct dev_approval *ap
 static uint8_t approvals_read(struct base_reader *reader, struct dev_task *task)
 {
     task->floor = base_reader_varint(reader);
-    (void)approval_read(reader, &task->newest);
-    if (task->newest.counter > 0) {
-        base_reader_copy(reader, task->newest_manifest.bytes, WIRE_SHA256_BYTES);
+    (void)approval_read(reader, &task->offer.newest);
+    if (task->offer.newest.counter > 0) {
+        base_reader_copy(reader, task->offer.newest_manifest.bytes, WIRE_SHA256_BYTES);
     }
-    uint8_t kind = approval_read(reader, &task->accepted_by);
+    uint8_t kind = approval_read(reader, &task->offer.accepted_by);
     (void)approval_read(reader, &task->active_by);
     (void)approval_read(reader, &task->kept_by);
     return kind;
@@ -342,11 +342,11 @@ static uint8_t approvals_read(struct base_reader *reader, struct dev_task *task)
 // An older record knows the last statement, which was the newest one.
 static void approvals_guess(struct dev_task *task, uint8_t kind)
 {
-    bool running = wire_sha256_equal(&task->active, &task->accepted);
-    task->newest = task->accepted_by;
-    task->newest_manifest = task->accepted;
+    bool running = wire_sha256_equal(&task->active, &task->offer.accepted);
+    task->offer.newest = task->offer.accepted_by;
+    task->offer.newest_manifest = task->offer.accepted;
     if (running && kind == APPROVAL_KIND) {
-        task->active_by = task->accepted_by;
+        task->active_by = task->offer.accepted_by;
     }
 }
 
@@ -371,7 +371,7 @@ static uint8_t task_read(struct base_reader *reader, struct dev_task *task, uint
     if (approved) {
         kind = approvals_read(reader, task);
     } else {
-        task->accepted_by.counter = base_reader_varint(reader);
+        task->offer.accepted_by.counter = base_reader_varint(reader);
     }
     task->blocked = base_reader_u64(reader);
     task->runs.last_s = base_reader_varint(reader);
@@ -402,10 +402,11 @@ static uint8_t task_read(struct base_reader *reader, struct dev_task *task, uint
         task->kept_rollout = base_reader_u64(reader);
     }
     if ((flags & TASK_ACCEPTED) != 0) {
-        base_reader_copy(reader, task->accepted.bytes, WIRE_SHA256_BYTES);
-        task->accepted_by.rollout_id =
-            approved ? task->accepted_by.rollout_id : base_reader_u64(reader);
-        task->accepted_bytes = (uint32_t)base_reader_varint_max(reader, WIRE_MANIFEST_BYTES_MAX);
+        base_reader_copy(reader, task->offer.accepted.bytes, WIRE_SHA256_BYTES);
+        task->offer.accepted_by.rollout_id =
+            approved ? task->offer.accepted_by.rollout_id : base_reader_u64(reader);
+        task->offer.accepted_bytes =
+            (uint32_t)base_reader_varint_max(reader, WIRE_MANIFEST_BYTES_MAX);
     }
     if (!approved) {
         approvals_guess(task, kind);
@@ -423,10 +424,10 @@ static uint8_t task_read(struct base_reader *reader, struct dev_task *task, uint
 // Nothing is followed that is not the newest or older, and no floor is above what raised it.
 static bool approvals_valid(const struct dev_task *task)
 {
-    uint64_t newest = task->newest.counter;
-    bool named = task->accepted_floor <= task->accepted_by.counter &&
+    uint64_t newest = task->offer.newest.counter;
+    bool named = task->offer.accepted_floor <= task->offer.accepted_by.counter &&
                  task->active_floor <= task->active_by.counter;
-    return named && task->floor <= newest && task->accepted_by.counter <= newest &&
+    return named && task->floor <= newest && task->offer.accepted_by.counter <= newest &&
            task->active_by.counter <= newest && task->kept_by.counter <= newest;
 }
 
@@ -456,7 +457,7 @@ bool dev_task_valid(const struct dev_task *task)
     if (active != dev_update_has_active(state) || (kept && !active)) {
         return false;
     }
-    bool next = task->again_next.rollout_id != 0;
+    bool next = task->offer.again.rollout_id != 0;
     if (task->shadow && (kept || task->lease.held || next || task->again.rollout_id != 0)) {
         return false;
     }
@@ -466,8 +467,8 @@ bool dev_task_valid(const struct dev_task *task)
     if ((task->runs.running || task->runs.crashes > 0) && !dev_update_on_trial(state)) {
         return false;
     }
-    if (dev_update_is_pulling(state) && (wire_sha256_is_zero(&task->accepted) ||
-                                         wire_sha256_equal(&task->accepted, &task->active))) {
+    if (dev_update_is_pulling(state) && (wire_sha256_is_zero(&task->offer.accepted) ||
+                                         wire_sha256_equal(&task->offer.accepted, &task->active))) {
         return false;
     }
     if (!exclusive_valid(task, active, kept) || !approvals_valid(task)) {

@@ -51,7 +51,7 @@ enum base_status dev_task_view(const struct dev_runtime *runtime, uint32_t index
         .previous = task->kept,
         .exclusive = task->active_exclusive,
         .blocked_version_id = task->blocked,
-        .release_counter = task->newest.counter,
+        .release_counter = task->offer.newest.counter,
         .placebo_rollout = task->placebo ? task->again.rollout_id : 0,
         .on_trial = dev_update_on_trial((enum dev_update_state)task->state),
         .shadow = task->shadow,

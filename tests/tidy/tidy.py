@@ -181,8 +181,10 @@ PIPELINE_PARTS = {"storage": [], "record": ["storage"], "trigger": ["record"], "
 TASK_MEMBERS_OF = {
     "content": ("device/core/slots/",),
     "lease": ("device/core/trust/", "device/core/device_state.c"),
+    "offer": ("device/core/offer/", "device/core/device_state.c"),
     "runs": ("device/core/run/", "device/core/device_state.c"),
 }
+TASK_MEMBERS_SEEN = ("offer",)  # digests and approvals are looked at by their address
 RUNTIME = "device/core/"
 CHANGES = r"\s*(?:=(?!=)|[-+*/%&|^]=|<<=|>>=|\+\+|--)"
 
@@ -395,8 +397,11 @@ class Tidy:
         for number, line in enumerate(lines, 1):
             code, in_comment = strip_comment(line, in_comment)
             for member, owners in TASK_MEMBERS_OF.items():
-                place = rf"\w[\w\[\]]*(?:(?:->|\.)\w[\w\[\]]*)*(?:->|\.){member}\b(?:\.\w[\w\[\]]*)*"
-                written = rf"{place}{CHANGES}|(?:\+\+|--){place}|(?<![&\w)\]])\s*&{place}"
+                whole = rf"\w[\w\[\]]*(?:(?:->|\.)\w[\w\[\]]*)*(?:->|\.){member}\b"
+                within = r"(?:\.\w[\w\[\]]*)*"
+                seen = r"(?![\w.])" if member in TASK_MEMBERS_SEEN else within
+                written = (rf"{whole}{within}{CHANGES}|(?:\+\+|--){whole}|(?<![&\w)\]])\s*&{whole}{seen}"
+                           rf"|\bmem(?:set|cpy|move)\(&?{whole}")
                 if not name.startswith(owners) and re.search(written, code):
                     self.report(name, number, "members", f"{member} is written by {owners[0]} alone: call what it offers")
 
@@ -831,6 +836,8 @@ BREAKS = [
     ("members", "device/core/device_state.c", OPENING + "void f(struct dev_task *task)\n{\n    task->content = *other;\n}\n"),
     ("members", "device/core/pull/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    g(&task->lease);\n}\n"),
     ("members", "device/core/slots/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    task->runs.beside.digest = 0;\n}\n"),
+    ("members", "device/core/slots/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    task->offer.again = none;\n}\n"),
+    ("members", "device/core/sweep/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    memset(&task->offer.newest_manifest, 0, 1);\n}\n"),
     ("asserts", "engine/lower", {"engine/lower/bad.c": OPENING + "int eng_bad(void)\n{\n    return 1;\n}\n"}),
     ("door", "gateway/svc/bad.c", OPENING + "#include <lmdb.h>\n"),
     ("door", "device/core/bad.c", OPENING + "#include <sys/socket.h>\n"),

@@ -41,6 +41,20 @@ struct dev_lease {
     uint64_t until_s; // since 1970
 };
 
+// What was followed of the task's statements and marks, as the offer part keeps it.
+struct dev_offer {
+    struct wire_sha256 accepted; // the version that the last accepted statement names
+    struct dev_approval accepted_by;
+    uint64_t accepted_floor;    // that the statement names; the task's once the version ran
+    struct dev_approval newest; // of the highest counter ever
+    struct wire_sha256 newest_manifest;
+    struct dev_again again;  // a mark, followed when the content of the active version is proven
+    uint32_t accepted_bytes; // of the manifest
+    bool made;               // by the check-in under way; not stored
+    bool moved;              // another version came into place since that began; not stored
+    bool over;               // this shadow is to be dropped; not stored
+};
+
 // The runs of the active version, and of a shadow how it compares, as the run part keeps them.
 struct dev_runs {
     uint64_t due_us;       // UINT64_MAX: not due
@@ -90,18 +104,13 @@ struct dev_content {
 // The reader of the stored record fills in what is stored.
 struct dev_task {
     uint64_t id;
-    uint64_t floor;              // no release below it is followed: of what ran well here
-    uint64_t active_floor;       // that the statement of `active` names; the task's once that ran
-    uint64_t accepted_floor;     // likewise of `accepted`
-    struct wire_sha256 active;   // runs
-    struct wire_sha256 kept;     // last good one beside it
-    struct wire_sha256 accepted; // named by the last accepted statement
+    uint64_t floor;            // no release below it is followed: of what ran well here
+    uint64_t active_floor;     // that the statement of `active` names; the task's once that ran
+    struct wire_sha256 active; // runs
+    struct wire_sha256 kept;   // last good one beside it
     // By which statement each of the three is here, and the one of the highest counter ever.
     struct dev_approval active_by;
     struct dev_approval kept_by;
-    struct dev_approval accepted_by;
-    struct dev_approval newest;
-    struct wire_sha256 newest_manifest;
     // Exclusive manifests of the three; zero: no exclusive files. The last one is known once
     // accepted_asked is set, which is only while it is pulled.
     struct wire_sha256 active_exclusive;
@@ -111,7 +120,6 @@ struct dev_task {
     uint64_t kept_rollout;
     uint64_t blocked; // version id this device refuses, because it failed here last; those before
                       // it are among the refusals
-    uint32_t accepted_bytes; // of the manifest
     uint32_t accepted_exclusive_bytes;
     uint32_t every_s; // of the active version
     bool accepted_asked;
@@ -119,19 +127,16 @@ struct dev_task {
     bool triggered;        // behaviour starts the active version too
     bool failure_reported; // of the pull of the accepted version
     struct dev_lease lease;
-    uint64_t listed;             // highest counter a snapshot listed for the task
-    struct dev_again again;      // the last mark that was followed
-    struct dev_again again_next; // is followed when the content of the active version is proven
+    uint64_t listed;        // highest counter a snapshot listed for the task
+    struct dev_again again; // the last mark that was followed
     bool placebo; // ... was of the active version: what comes of it is told for that rollout
-    bool offered; // by the check-in under way; not stored
-    bool moved;   // another version came into place since that began; not stored
     bool shadow;
     uint8_t name_size;
     char name[WIRE_TASK_NAME_MAX];
-    bool over;     // this shadow is to be dropped
     bool leftover; // content of a pull that was given up is there, for when it is offered again
     struct dev_content content;
     struct dev_runs runs;
+    struct dev_offer offer;
 };
 
 #endif

@@ -91,7 +91,7 @@ static void refusals_review(struct dev_runtime *runtime)
     uint64_t hash = 0;
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         const struct dev_task *task = &runtime->tasks[i];
-        uint64_t facts[] = {task->id, task->newest.counter, wire_version_id(&task->active)};
+        uint64_t facts[] = {task->id, task->offer.newest.counter, wire_version_id(&task->active)};
         hash += base_hash64(facts, sizeof(facts));
     }
     bool changed = dev_refusals_tasks(&runtime->refusals, hash);

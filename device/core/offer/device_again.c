@@ -64,8 +64,8 @@ static void follow(struct dev_runtime *runtime, const struct wire_again *mark)
     }
     dev_lease_again(runtime, task);
     base_assert(!task->shadow);
-    if (!is_of(&task->again_next, mark)) {
-        task->again_next = (struct dev_again){mark->rollout_id, mark->attempt};
+    if (!is_of(&task->offer.again, mark)) {
+        task->offer.again = (struct dev_again){mark->rollout_id, mark->attempt};
         dev_repair_doubt(task, DEV_COPY_ACTIVE);
         runtime->dirty = true; // as an accepted statement
         dev_trust_followed(runtime);
@@ -87,8 +87,8 @@ void dev_again_take(struct dev_runtime *runtime, const struct wire_again *marks,
 {
     for (uint32_t i = 0; i < runtime->task_count && all; i++) {
         struct dev_task *task = &runtime->tasks[i];
-        if (task->again_next.rollout_id != 0 && !is_named(task, marks, count)) {
-            task->again_next = (struct dev_again){0};
+        if (task->offer.again.rollout_id != 0 && !is_named(task, marks, count)) {
+            task->offer.again = (struct dev_again){0};
             runtime->dirty = true;
         }
     }
@@ -101,7 +101,7 @@ bool dev_again_news(struct dev_runtime *runtime, const struct wire_again *marks,
 {
     for (uint32_t i = 0; i < count; i++) {
         const struct dev_task *task = task_of(runtime, &marks[i]);
-        if (task != NULL && !is_of(&task->again_next, &marks[i])) {
+        if (task != NULL && !is_of(&task->offer.again, &marks[i])) {
             return true;
         }
     }

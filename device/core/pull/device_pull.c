@@ -65,8 +65,8 @@ static struct target target_of(struct dev_runtime *runtime)
     case DEV_COPY_ACCEPTED:
         break;
     }
-    return (struct target){&task->accepted, &task->accepted_exclusive, task->accepted_bytes,
-                           task->accepted_exclusive_bytes};
+    return (struct target){&task->offer.accepted, &task->accepted_exclusive,
+                           task->offer.accepted_bytes, task->accepted_exclusive_bytes};
 }
 
 static void damage_tell(struct dev_runtime *runtime, struct base_str file)
@@ -125,8 +125,8 @@ static void give_up(struct dev_runtime *runtime, enum wire_outcome_kind kind, en
     struct wire_outcome outcome = {
         .kind = kind,
         .task_id = task->id,
-        .version_id = wire_version_id(&task->accepted),
-        .rollout_id = task->accepted_by.rollout_id,
+        .version_id = wire_version_id(&task->offer.accepted),
+        .rollout_id = task->offer.accepted_by.rollout_id,
         .fingerprint = (uint64_t)(-(int64_t)code), // of the check that failed
         .detail = base_str_of(why),
     };
@@ -140,7 +140,8 @@ void dev_pull_refuse(struct dev_runtime *runtime, enum wire_outcome_kind kind,
                      enum base_status code, const char *why)
 {
     if (!dev_pull_repairing(runtime)) {
-        dev_slot_block(runtime, task_of(runtime), wire_version_id(&task_of(runtime)->accepted));
+        dev_slot_block(runtime, task_of(runtime),
+                       wire_version_id(&task_of(runtime)->offer.accepted));
         dev_garbage_made(runtime);
     }
     give_up(runtime, kind, code, why);
@@ -307,7 +308,7 @@ static void files_pick(struct dev_runtime *runtime, const struct wire_manifest *
         dev_slot_activate(runtime, task, manifest);
     } else {
         dev_repair_done(runtime, task, copy);
-        if (copy == DEV_COPY_ACTIVE && task->again_next.rollout_id != 0) {
+        if (copy == DEV_COPY_ACTIVE && task->offer.again.rollout_id != 0) {
             dev_slot_again(runtime, task, manifest);
         }
     }

@@ -56,7 +56,7 @@ static bool work_find(const struct dev_runtime *runtime, uint64_t now_us, struct
         bool active = still && repair_due(task, DEV_COPY_ACTIVE, now_us, out_due_us);
         bool kept = still && repair_due(task, DEV_COPY_KEPT, now_us, out_due_us);
         bool urgent = active && (task->content.damaged & DEV_UNPROVEN_ACTIVE) != 0;
-        bool again = active && task->again_next.rollout_id != 0;
+        bool again = active && task->offer.again.rollout_id != 0;
         unsigned rank = urgent ? 3 : pulling || again ? 2 : active || kept ? 1 : 0;
         if (rank > best) {
             best = rank;
@@ -94,7 +94,7 @@ static bool check_waits(struct dev_runtime *runtime, uint64_t now_us)
         (work.task == pull->task && work.copy == (enum dev_pull_copy)pull->copy)) {
         return false;
     }
-    return work.copy == DEV_COPY_ACCEPTED || runtime->tasks[work.task].again_next.rollout_id != 0;
+    return work.copy == DEV_COPY_ACCEPTED || runtime->tasks[work.task].offer.again.rollout_id != 0;
 }
 
 // A repair is over when its version is not where it was.

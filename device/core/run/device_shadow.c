@@ -45,7 +45,7 @@ enum base_status dev_shadow_admit(const struct dev_runtime *runtime,
     if (task == NULL || !has_active(task)) {
         return BASE_ERR_NOT_FOUND;
     }
-    bool further = task->newest.counter >= release->release_counter ||
+    bool further = task->offer.newest.counter >= release->release_counter ||
                    wire_sha256_equal(&task->active, &release->manifest);
     return further ? BASE_ERR_EXISTS : BASE_OK;
 }
@@ -55,19 +55,18 @@ void dev_shadow_follow(struct dev_runtime *runtime, struct dev_task *shadow,
 {
     bool failed_here = shadow->blocked == wire_version_id(&release->manifest);
     base_assert(shadow->shadow);
-    shadow->over = false;
     if (is_new) {
         shadow->runs.slow_percent = release->shadow_slow_percent;
         shadow->runs.memory_percent = release->shadow_memory_percent;
         shadow->runs.tolerances = release->tolerances;
-        shadow->blocked = 0;
+        dev_slot_forgive(shadow);
         dev_tell_of(runtime, DEV_PART_EVENT_HALT, shadow);
         dev_slot_empty(runtime, shadow); // the one before, when there is one
     } else if (has_active(shadow) || dev_update_is_pulling((enum dev_update_state)shadow->state) ||
                (failed_here && !retry)) {
         return;
     }
-    shadow->blocked = 0;
+    dev_slot_forgive(shadow);
     if (dev_slot_event(shadow, DEV_UPDATE_ON_ACCEPT) == BASE_OK) {
         runtime->dirty = true;
     }
@@ -266,8 +265,8 @@ static void step(struct dev_runtime *runtime, uint64_t now_us)
             continue;
         }
         struct dev_task *task = dev_shadow_other(runtime, shadow);
-        bool over = shadow->over || task == NULL || !has_active(task) ||
-                    task->newest.counter >= shadow->accepted_by.counter;
+        bool over = shadow->offer.over || task == NULL || !has_active(task) ||
+                    task->offer.newest.counter >= shadow->offer.accepted_by.counter;
         if (over) {
             dev_task_drop(runtime, shadow);
             dev_garbage_made(runtime);

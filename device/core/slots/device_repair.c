@@ -26,7 +26,7 @@ const struct wire_sha256 *dev_copy_version(const struct dev_task *task, enum dev
     case DEV_COPY_ACCEPTED:
         break;
     }
-    return &task->accepted;
+    return &task->offer.accepted;
 }
 
 static uint8_t bit_of(enum dev_pull_copy copy)

@@ -68,7 +68,6 @@ static void active_set(struct dev_runtime *runtime, struct dev_task *task,
     task->active_by = (struct dev_approval){0};
     task->active_floor = 0;
     task->placebo = false;
-    task->again_next = (struct dev_again){0};
     active_begin(runtime, task);
 }
 
@@ -129,7 +128,7 @@ void dev_slot_abandon(struct dev_runtime *runtime, struct dev_task *task)
 static void pull_settle(struct dev_runtime *runtime, struct dev_task *task)
 {
     if (dev_update_is_pulling((enum dev_update_state)task->state) &&
-        wire_sha256_equal(&task->accepted, &task->active) &&
+        wire_sha256_equal(&task->offer.accepted, &task->active) &&
         dev_slot_event(task, DEV_UPDATE_ON_ABANDON) == BASE_OK) {
         dev_tell_of(runtime, DEV_PART_EVENT_UNWANTED, task);
     }
@@ -138,7 +137,24 @@ static void pull_settle(struct dev_runtime *runtime, struct dev_task *task)
 bool dev_slot_leads_back(const struct dev_task *task)
 {
     return !wire_sha256_is_zero(&task->active) &&
-           task->accepted_by.counter < task->active_by.counter;
+           task->offer.accepted_by.counter < task->active_by.counter;
+}
+
+void dev_slot_adopt(struct dev_task *task)
+{
+    base_assert(wire_sha256_equal(&task->active, &task->offer.accepted));
+    task->active_by = task->offer.accepted_by;
+    task->active_rollout = task->offer.accepted_by.rollout_id;
+}
+
+void dev_slot_name_floor(struct dev_task *task, uint64_t floor)
+{
+    task->active_floor = floor;
+}
+
+void dev_slot_recall(struct dev_task *task, uint64_t floor)
+{
+    task->floor = floor;
 }
 
 // What every activation ends with.
@@ -162,7 +178,7 @@ void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
     if (dev_slot_event(task, DEV_UPDATE_ON_ACTIVATE) != BASE_OK) {
         return;
     }
-    base_assert(!wire_sha256_is_zero(&task->accepted));
+    base_assert(!wire_sha256_is_zero(&task->offer.accepted));
     if (settled) { // what is on trial is not good enough to keep
         task->content.unproven =
             (task->content.unproven & DEV_UNPROVEN_ACTIVE) != 0 ? DEV_UNPROVEN_KEPT : 0;
@@ -173,19 +189,20 @@ void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
         task->kept_rollout = task->active_rollout;
         task->kept_by = task->active_by;
     }
-    if (wire_sha256_equal(&task->kept, &task->accepted)) {
+    if (wire_sha256_equal(&task->kept, &task->offer.accepted)) {
         kept_clear(task);
     }
     if (back) { // out of one rollout and into another, which may be open
         say(runtime, task, WIRE_OUTCOME_ROLLED_BACK, &before, left);
         runtime->stats.rollbacks++;
     }
-    active_set(runtime, task, &task->accepted, &exclusive, task->accepted_by.rollout_id);
+    active_set(runtime, task, &task->offer.accepted, &exclusive,
+               task->offer.accepted_by.rollout_id);
     say(runtime, task, WIRE_OUTCOME_DOWNLOADED, &task->active, task->active_rollout);
     say(runtime, task, WIRE_OUTCOME_ACTIVATED, &task->active, task->active_rollout);
-    task->active_by = task->accepted_by;
-    task->active_floor = task->accepted_floor;
-    task->moved = true;
+    task->active_by = task->offer.accepted_by;
+    task->active_floor = task->offer.accepted_floor;
+    dev_tell_of(runtime, DEV_PART_EVENT_ACTIVATED, task);
     activated(runtime, task, manifest);
 }
 
@@ -195,9 +212,8 @@ void dev_slot_again(struct dev_runtime *runtime, struct dev_task *task,
     if (dev_slot_event(task, DEV_UPDATE_ON_AGAIN) != BASE_OK) {
         return;
     }
-    base_assert(task->again_next.rollout_id != 0);
-    task->again = task->again_next;
-    task->again_next = (struct dev_again){0};
+    base_assert(task->offer.again.rollout_id != 0);
+    task->again = task->offer.again;
     task->placebo = true;
     task->content.renewed++;
     active_begin(runtime, task);
@@ -262,6 +278,12 @@ void dev_slot_unblock(struct dev_runtime *runtime, struct dev_task *task, uint64
     runtime->dirty = true;
 }
 
+void dev_slot_forgive(struct dev_task *shadow)
+{
+    base_assert(shadow->shadow);
+    shadow->blocked = 0;
+}
+
 void dev_slot_give_up(struct dev_runtime *runtime, struct dev_task *task)
 {
     uint64_t failed = wire_version_id(&task->active);
@@ -316,17 +338,6 @@ void dev_slot_remove(struct dev_runtime *runtime, struct dev_task *task)
     runtime->stats.withdrawals++;
     say(runtime, task, WIRE_OUTCOME_REMOVED, &left, rollout_id);
     dev_garbage_made(runtime);
-}
-
-void dev_slot_forget_accepted(struct dev_runtime *runtime, struct dev_task *task)
-{
-    task->accepted_by = (struct dev_approval){0};
-    task->accepted_floor = 0;
-    memset(&task->accepted, 0, sizeof(task->accepted));
-    task->accepted_bytes = 0;
-    task->failure_reported = false;
-    runtime->dirty = true;
-    dev_tell_that(runtime, DEV_PART_EVENT_ENDED);
 }
 
 void dev_task_drop(struct dev_runtime *runtime, struct dev_task *task)

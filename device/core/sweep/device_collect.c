@@ -103,7 +103,7 @@ static uint32_t batch_sweep(struct dev_runtime *runtime, struct batch *batch)
         struct dev_task *task = &runtime->tasks[i];
         const struct version active = {&task->active, &task->active_exclusive, false, false};
         const struct version kept = {&task->kept, &task->kept_exclusive, false, false};
-        const struct version accepted = {&task->accepted, &task->accepted_exclusive, true,
+        const struct version accepted = {&task->offer.accepted, &task->accepted_exclusive, true,
                                          !task->accepted_asked};
         batch_need_version(runtime, batch, &active);
         batch_need_version(runtime, batch, &kept);
@@ -169,7 +169,7 @@ void dev_collect_leftovers(struct dev_runtime *runtime)
 {
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         struct dev_task *task = &runtime->tasks[i];
-        if (task->leftover && !task->offered) {
+        if (task->leftover && !task->offer.made) {
             task->leftover = false;
             dev_garbage_made(runtime);
         }

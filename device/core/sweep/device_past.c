@@ -26,8 +26,8 @@ static struct dev_past *find(const struct dev_runtime *runtime, uint64_t task_id
 // Stopped, and nothing came since.
 static bool is_over(const struct dev_task *task)
 {
-    return !task->shadow && task->state == DEV_UPDATE_EMPTY && task->accepted_by.counter == 0 &&
-           task->newest.counter != 0;
+    return !task->shadow && task->state == DEV_UPDATE_EMPTY &&
+           task->offer.accepted_by.counter == 0 && task->offer.newest.counter != 0;
 }
 
 static void retire(struct dev_runtime *runtime, struct dev_task *task)
@@ -37,8 +37,8 @@ static void retire(struct dev_runtime *runtime, struct dev_task *task)
     runtime->sweep->past[runtime->sweep->past_count++] = (struct dev_past){
         .task_id = task->id,
         .floor = task->floor,
-        .newest = task->newest,
-        .newest_manifest = task->newest_manifest,
+        .newest = task->offer.newest,
+        .newest_manifest = task->offer.newest_manifest,
     };
     dev_task_drop(runtime, task);
 }
@@ -61,13 +61,11 @@ static void step(struct dev_runtime *runtime, uint64_t now_us)
     }
 }
 
-bool dev_past_recall(const struct dev_runtime *runtime, struct dev_task *task)
+bool dev_past_recall(const struct dev_runtime *runtime, uint64_t task_id, struct dev_past *out)
 {
-    const struct dev_past *past = find(runtime, task->id);
+    const struct dev_past *past = find(runtime, task_id);
     if (past != NULL) {
-        task->floor = past->floor;
-        task->newest = past->newest;
-        task->newest_manifest = past->newest_manifest;
+        *out = *past;
     }
     return past != NULL;
 }

@@ -37,7 +37,7 @@ static void live(bool on_trial)
     struct dev_task *task = &runtime->tasks[0];
     assert_int_equal(task->runs.running, on_trial);
     task->floor = 1;
-    task->newest.counter = on_trial ? task->newest.counter : COUNTER(2);
+    task->offer.newest.counter = on_trial ? task->offer.newest.counter : COUNTER(2);
     task->blocked = on_trial ? 0 : 0xb10c;
     task->runs.last_s = BEFORE_S;
     task->runs.count = 7;
@@ -68,9 +68,9 @@ static void tasks_equal(const struct dev_record_task *got, const struct dev_task
     assert_string_equal(got->state, dev_update_state_name((enum dev_update_state)task->state));
     assert_true(wire_sha256_equal(&got->active, &rig->versions[1].manifest));
     assert_true(wire_sha256_equal(&got->kept, &rig->versions[0].manifest));
-    assert_true(wire_sha256_equal(&got->accepted, &task->accepted));
+    assert_true(wire_sha256_equal(&got->accepted, &task->offer.accepted));
     assert_int_equal(got->active_counter, COUNTER(1));
-    assert_int_equal(got->newest_counter, task->newest.counter);
+    assert_int_equal(got->newest_counter, task->offer.newest.counter);
     assert_int_equal(got->floor, 1);
     assert_int_equal(got->blocked, task->blocked);
     assert_int_equal(got->lease_until_s, task->lease.until_s);
@@ -242,7 +242,7 @@ static void task_says(const json_t *one, bool on_trial)
     says(one, "active_version", "1.0.0");
     names(one, "previous", &rig->versions[0].manifest);
     says(one, "previous_version", NULL); // damaged, so it says nothing
-    names(one, "accepted", &task->accepted);
+    names(one, "accepted", &task->offer.accepted);
     says(one, "accepted_version", "1.0.0");
     counts(one, "release_counter", COUNTER(1));
     counts(one, "newest_counter", on_trial ? COUNTER(1) : COUNTER(2));

@@ -407,7 +407,7 @@ static void hold_the_lane(void)
     assert_true(rig->runtime->run->run != 0);
     rig_mark(rig, TASK, CONTROL, 0);
     rig_checkin(rig);
-    assert_true(task()->again_next.rollout_id == CONTROL);
+    assert_true(task()->offer.again.rollout_id == CONTROL);
     assert_int_equal(told_at_all(), 0);
     rig->mark_count = 0;
 }
@@ -475,7 +475,7 @@ static void test_a_mark_is_withdrawn(void **state)
     hold_the_lane();
     rig->offer_flags = WIRE_OFFER_FLAG_MORE; // not all was said
     rig_checkin(rig);
-    assert_true(task()->again_next.rollout_id == CONTROL);
+    assert_true(task()->offer.again.rollout_id == CONTROL);
     rig->offer_flags = 0;
     rig_checkin(rig);
     release_the_lane();
@@ -555,7 +555,7 @@ static void test_in_a_header_it_makes_the_device_ask(void **state)
     for (int round = 0; round < 2; round++) {
         rig->checkins = 0;
         assert_int_equal(dev_on_offer_header(rig->runtime, header), BASE_OK);
-        assert_true(task()->again_next.rollout_id == 0);
+        assert_true(task()->offer.again.rollout_id == 0);
         rig_run(rig, SECOND_US);
         assert_int_equal(rig->checkins, round == 0 ? 1 : 0);
         rig_mark(rig, TASK, CONTROL, 0); // now the gateway says so itself

@@ -82,7 +82,7 @@ static void test_withdrawn_while_it_was_brought(void **state)
     begin();
     rig->blob_status = 503;
     release(B);
-    assert_int_equal(rig->runtime->tasks[0].accepted_by.counter, COUNTER(B));
+    assert_int_equal(rig->runtime->tasks[0].offer.accepted_by.counter, COUNTER(B));
     rig_offer_none(rig); // the rollout was aborted
     rig->blob_status = 0;
     rig_checkin(rig);
@@ -385,9 +385,9 @@ static void test_older_record_with_a_floor_from_nothing(void **state)
     rig->blob_status = 503;
     release(B);
     struct dev_task *task = &rig->runtime->tasks[0];
-    task->newest.counter = UINT64_MAX;
+    task->offer.newest.counter = UINT64_MAX;
     task->active_floor = 0;
-    task->accepted_floor = task->floor + 1; // which was how much, before
+    task->offer.accepted_floor = task->floor + 1; // which was how much, before
     assert_int_equal(dev_state_encode(rig->runtime, storage->state, sizeof(storage->state),
                                       &storage->state_bytes),
                      BASE_OK);
@@ -407,7 +407,7 @@ static void test_record_with_a_floor_above_its_approval(void **state)
     for (int i = 0; i < 5; i++) {
         struct dev_task *task = &rig->runtime->tasks[0];
         struct dev_task before = *task;
-        task->accepted_floor = i < 2 ? COUNTER(B) + (uint64_t)i : before.accepted_floor;
+        task->offer.accepted_floor = i < 2 ? COUNTER(B) + (uint64_t)i : before.offer.accepted_floor;
         task->active_floor = i == 2 || i == 3 ? COUNTER(A) + (uint64_t)i - 2 : before.active_floor;
         task->floor = i == 4 ? COUNTER(B) + 1 : before.floor;
         assert_int_equal(dev_state_encode(rig->runtime, storage->state, sizeof(storage->state),

@@ -406,7 +406,7 @@ static void test_marks_are_in_the_record(void **state)
             flags == 1 || flags == 3 || flags == 4 ? BASE_OK : BASE_ERR_CORRUPT;
         assert_int_equal(dev_state_decode(rig.runtime, other, size), wanted);
         if (flags == 4) {
-            assert_true(task->again.rollout_id == 0 && task->again_next.rollout_id == 0x1122);
+            assert_true(task->again.rollout_id == 0 && task->offer.again.rollout_id == 0x1122);
             assert_true((task->content.unproven & DEV_UNPROVEN_ACTIVE) != 0);
         }
     }
