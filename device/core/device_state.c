@@ -91,8 +91,8 @@ static uint8_t exclusive_flags(const struct dev_task *task)
     unsigned flags = 0;
     flags |= wire_sha256_is_zero(&task->active_exclusive) ? 0 : EXCLUSIVE_ACTIVE;
     flags |= wire_sha256_is_zero(&task->kept_exclusive) ? 0 : EXCLUSIVE_KEPT;
-    flags |= wire_sha256_is_zero(&task->accepted_exclusive) ? 0 : EXCLUSIVE_ACCEPTED;
-    flags |= task->accepted_asked ? EXCLUSIVE_ASKED : 0;
+    flags |= wire_sha256_is_zero(&task->incoming.exclusive) ? 0 : EXCLUSIVE_ACCEPTED;
+    flags |= task->incoming.asked ? EXCLUSIVE_ASKED : 0;
     return (uint8_t)flags;
 }
 
@@ -100,7 +100,7 @@ static uint8_t task_flags(const struct dev_task *task)
 {
     unsigned flags = 0;
     flags |= task->runs.running ? TASK_RUNNING : 0;
-    flags |= task->failure_reported ? TASK_FAILURE : 0;
+    flags |= task->incoming.failure_reported ? TASK_FAILURE : 0;
     flags |= wire_sha256_is_zero(&task->active) ? 0 : TASK_ACTIVE;
     flags |= wire_sha256_is_zero(&task->kept) ? 0 : TASK_KEPT;
     flags |= wire_sha256_is_zero(&task->offer.accepted) ? 0 : TASK_ACCEPTED;
@@ -120,8 +120,8 @@ static void exclusive_write(struct base_writer *writer, const struct dev_task *t
         base_writer_bytes(writer, task->kept_exclusive.bytes, WIRE_SHA256_BYTES);
     }
     if ((flags & EXCLUSIVE_ACCEPTED) != 0) {
-        base_writer_bytes(writer, task->accepted_exclusive.bytes, WIRE_SHA256_BYTES);
-        base_writer_varint(writer, task->accepted_exclusive_bytes);
+        base_writer_bytes(writer, task->incoming.exclusive.bytes, WIRE_SHA256_BYTES);
+        base_writer_varint(writer, task->incoming.exclusive_bytes);
     }
 }
 
@@ -258,11 +258,11 @@ static void exclusive_read(struct base_reader *reader, struct dev_task *task, ui
         base_reader_copy(reader, task->kept_exclusive.bytes, WIRE_SHA256_BYTES);
     }
     if ((flags & EXCLUSIVE_ACCEPTED) != 0) {
-        base_reader_copy(reader, task->accepted_exclusive.bytes, WIRE_SHA256_BYTES);
-        task->accepted_exclusive_bytes =
+        base_reader_copy(reader, task->incoming.exclusive.bytes, WIRE_SHA256_BYTES);
+        task->incoming.exclusive_bytes =
             (uint32_t)base_reader_varint_max(reader, WIRE_EXCLUSIVE_BYTES_MAX);
     }
-    task->accepted_asked = (flags & EXCLUSIVE_ASKED) != 0;
+    task->incoming.asked = (flags & EXCLUSIVE_ASKED) != 0;
     if ((flags & ~EXCLUSIVE_FLAGS) != 0 || flags != exclusive_flags(task)) {
         base_reader_fail(reader, BASE_ERR_INVALID);
     }
@@ -391,7 +391,7 @@ static uint8_t task_read(struct base_reader *reader, struct dev_task *task, uint
         wire_tolerances_read(reader, &task->runs.tolerances);
     }
     task->runs.running = (flags & TASK_RUNNING) != 0;
-    task->failure_reported = (flags & TASK_FAILURE) != 0;
+    task->incoming.failure_reported = (flags & TASK_FAILURE) != 0;
     task->lease.held = (flags & TASK_LEASED) != 0;
     if ((flags & TASK_ACTIVE) != 0) {
         base_reader_copy(reader, task->active.bytes, WIRE_SHA256_BYTES);
@@ -433,16 +433,16 @@ static bool approvals_valid(const struct dev_task *task)
 
 static bool exclusive_valid(const struct dev_task *task, bool active, bool kept)
 {
-    bool accepted = !wire_sha256_is_zero(&task->accepted_exclusive);
+    bool accepted = !wire_sha256_is_zero(&task->incoming.exclusive);
     if ((!active && !wire_sha256_is_zero(&task->active_exclusive)) ||
         (!kept && !wire_sha256_is_zero(&task->kept_exclusive))) {
         return false;
     }
-    if (task->accepted_asked && !dev_update_is_pulling((enum dev_update_state)task->state)) {
+    if (task->incoming.asked && !dev_update_is_pulling((enum dev_update_state)task->state)) {
         return false;
     }
-    return accepted ? task->accepted_asked && task->accepted_exclusive_bytes > 0
-                    : task->accepted_exclusive_bytes == 0;
+    return accepted ? task->incoming.asked && task->incoming.exclusive_bytes > 0
+                    : task->incoming.exclusive_bytes == 0;
 }
 
 bool dev_task_valid(const struct dev_task *task)
@@ -475,6 +475,15 @@ bool dev_task_valid(const struct dev_task *task)
         return false;
     }
     return !kept || !wire_sha256_equal(&task->kept, &task->active);
+}
+
+// A pull that is not gone on with was not asked about either.
+static void bringing_forget(struct dev_task *task)
+{
+    const struct wire_sha256 none = {{0}};
+    task->incoming.asked = false;
+    task->incoming.exclusive = none;
+    task->incoming.exclusive_bytes = 0;
 }
 
 static void outcomes_read(struct base_reader *reader, struct dev_runtime *runtime)
@@ -511,7 +520,8 @@ static void body_read(struct base_reader *reader, struct dev_runtime *runtime, u
         uint8_t kind = task_read(reader, &runtime->tasks[i], version);
         if (kind != APPROVAL_KIND &&
             dev_slot_event(&runtime->tasks[i], DEV_UPDATE_ON_ABANDON) == BASE_OK) {
-            runtime->garbage = true; // what it was bringing is ordered anew, by an approval
+            bringing_forget(&runtime->tasks[i]); // it is ordered anew, by an approval
+            runtime->garbage = true;
         }
         for (uint32_t j = 0; j < i; j++) {
             if (runtime->tasks[j].id == runtime->tasks[i].id) {

@@ -180,11 +180,12 @@ PIPELINE_PARTS = {"storage": [], "record": ["storage"], "trigger": ["record"], "
 # that part (device/core/base/task.h). The codec of the stored record fills in what is stored.
 TASK_MEMBERS_OF = {
     "content": ("device/core/slots/",),
+    "incoming": ("device/core/pull/", "device/core/device_state.c"),
     "lease": ("device/core/trust/", "device/core/device_state.c"),
     "offer": ("device/core/offer/", "device/core/device_state.c"),
     "runs": ("device/core/run/", "device/core/device_state.c"),
 }
-TASK_MEMBERS_SEEN = ("offer",)  # digests and approvals are looked at by their address
+TASK_MEMBERS_SEEN = ("incoming", "offer")  # digests and approvals are looked at by their address
 RUNTIME = "device/core/"
 CHANGES = r"\s*(?:=(?!=)|[-+*/%&|^]=|<<=|>>=|\+\+|--)"
 
@@ -838,6 +839,7 @@ BREAKS = [
     ("members", "device/core/slots/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    task->runs.beside.digest = 0;\n}\n"),
     ("members", "device/core/slots/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    task->offer.again = none;\n}\n"),
     ("members", "device/core/sweep/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    memset(&task->offer.newest_manifest, 0, 1);\n}\n"),
+    ("members", "device/core/sweep/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    task->incoming.leftover = false;\n}\n"),
     ("asserts", "engine/lower", {"engine/lower/bad.c": OPENING + "int eng_bad(void)\n{\n    return 1;\n}\n"}),
     ("door", "gateway/svc/bad.c", OPENING + "#include <lmdb.h>\n"),
     ("door", "device/core/bad.c", OPENING + "#include <sys/socket.h>\n"),

@@ -55,6 +55,15 @@ struct dev_offer {
     bool over;               // this shadow is to be dropped; not stored
 };
 
+// The pull of the accepted version, as the pull part keeps it beside its lane.
+struct dev_incoming {
+    struct wire_sha256 exclusive; // manifest of its exclusive files; zero: none
+    uint32_t exclusive_bytes;
+    bool asked;            // whose these are, which is so only while it is pulled
+    bool failure_reported; // of the accepted statement
+    bool leftover; // content of a pull that was given up is there, for when it is offered again
+};
+
 // The runs of the active version, and of a shadow how it compares, as the run part keeps them.
 struct dev_runs {
     uint64_t due_us;       // UINT64_MAX: not due
@@ -115,17 +124,13 @@ struct dev_task {
     // accepted_asked is set, which is only while it is pulled.
     struct wire_sha256 active_exclusive;
     struct wire_sha256 kept_exclusive;
-    struct wire_sha256 accepted_exclusive;
     uint64_t active_rollout;
     uint64_t kept_rollout;
     uint64_t blocked; // version id this device refuses, because it failed here last; those before
                       // it are among the refusals
-    uint32_t accepted_exclusive_bytes;
     uint32_t every_s; // of the active version
-    bool accepted_asked;
-    uint8_t state;         // enum dev_update_state
-    bool triggered;        // behaviour starts the active version too
-    bool failure_reported; // of the pull of the accepted version
+    uint8_t state;    // enum dev_update_state
+    bool triggered;   // behaviour starts the active version too
     struct dev_lease lease;
     uint64_t listed;        // highest counter a snapshot listed for the task
     struct dev_again again; // the last mark that was followed
@@ -133,10 +138,10 @@ struct dev_task {
     bool shadow;
     uint8_t name_size;
     char name[WIRE_TASK_NAME_MAX];
-    bool leftover; // content of a pull that was given up is there, for when it is offered again
     struct dev_content content;
     struct dev_runs runs;
     struct dev_offer offer;
+    struct dev_incoming incoming;
 };
 
 #endif

@@ -10,7 +10,6 @@
 #include "core/offer/device_offer.h"
 #include "core/pull/device_pull.h"
 #include "core/run/device_run.h"
-#include "core/sweep/device_collect.h"
 #include "core/trust/device_lease.h"
 #include "core/trust/device_trust.h"
 
@@ -395,7 +394,7 @@ static void checkin_done(struct dev_runtime *runtime)
     }
     if (is_whole(control)) {
         dev_offers_withdrawn(runtime, offers ? control->offers.flags : 0);
-        dev_collect_leftovers(runtime);
+        dev_pull_leftovers(runtime);
     }
 }
 

@@ -8,6 +8,7 @@
 // (runtime.c), on the runtime's thread.
 #include "core/offer/device_offer.h"
 
+#include "core/pull/device_pull.h"
 #include "core/run/device_run.h"
 #include "core/run/device_shadow.h"
 #include "core/slots/device_slots.h"
@@ -358,7 +359,7 @@ static void accept(struct dev_runtime *runtime, struct dev_task *task,
         task->offer.newest = task->offer.accepted_by;
         task->offer.newest_manifest = task->offer.accepted;
     }
-    task->failure_reported = false;
+    dev_pull_accepted(task);
     runtime->dirty = true;
 }
 
@@ -441,7 +442,7 @@ static void forget_accepted(struct dev_runtime *runtime, struct dev_task *task)
     task->offer.accepted_floor = 0;
     memset(&task->offer.accepted, 0, sizeof(task->offer.accepted));
     task->offer.accepted_bytes = 0;
-    task->failure_reported = false;
+    dev_pull_accepted(task);
     runtime->dirty = true;
     dev_tell_that(runtime, DEV_PART_EVENT_ENDED);
 }

@@ -65,8 +65,8 @@ static struct target target_of(struct dev_runtime *runtime)
     case DEV_COPY_ACCEPTED:
         break;
     }
-    return (struct target){&task->offer.accepted, &task->accepted_exclusive,
-                           task->offer.accepted_bytes, task->accepted_exclusive_bytes};
+    return (struct target){&task->offer.accepted, &task->incoming.exclusive,
+                           task->offer.accepted_bytes, task->incoming.exclusive_bytes};
 }
 
 static void damage_tell(struct dev_runtime *runtime, struct base_str file)
@@ -115,13 +115,14 @@ static void give_up(struct dev_runtime *runtime, enum wire_outcome_kind kind, en
     if (dev_slot_event(task, DEV_UPDATE_ON_ABANDON) != BASE_OK) {
         return;
     }
+    dev_proof_clear(task);
     runtime->dirty = true;
     runtime->garbage = true; // a boot collects it, or the next check-in that does not offer it
-    task->leftover = true;
-    if (task->failure_reported) {
+    task->incoming.leftover = true;
+    if (task->incoming.failure_reported) {
         return;
     }
-    task->failure_reported = true;
+    task->incoming.failure_reported = true;
     struct wire_outcome outcome = {
         .kind = kind,
         .task_id = task->id,
@@ -306,6 +307,7 @@ static void files_pick(struct dev_runtime *runtime, const struct wire_manifest *
     if (copy == DEV_COPY_ACCEPTED) {
         runtime->stats.pulls++;
         dev_slot_activate(runtime, task, manifest);
+        dev_proof_clear(task);
     } else {
         dev_repair_done(runtime, task, copy);
         if (copy == DEV_COPY_ACTIVE && task->offer.again.rollout_id != 0) {
@@ -322,7 +324,7 @@ static bool exclusive_pick(struct dev_runtime *runtime, const struct wire_manife
         return false;
     }
     runtime->pull->root = manifest->exclusive_root;
-    if (!dev_pull_repairing(runtime) && !task_of(runtime)->accepted_asked) {
+    if (!dev_pull_repairing(runtime) && !task_of(runtime)->incoming.asked) {
         dev_proof_ask(runtime, manifest);
         return true;
     }

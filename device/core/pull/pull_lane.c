@@ -175,6 +175,22 @@ static void init(struct dev_runtime *runtime, uint64_t first_us)
                      runtime->settings.backoff_cap_ms);
 }
 
+void dev_pull_accepted(struct dev_task *task)
+{
+    task->incoming.failure_reported = false;
+}
+
+void dev_pull_leftovers(struct dev_runtime *runtime)
+{
+    for (uint32_t i = 0; i < runtime->task_count; i++) {
+        struct dev_task *task = &runtime->tasks[i];
+        if (task->incoming.leftover && !task->offer.made) {
+            task->incoming.leftover = false;
+            dev_garbage_made(runtime);
+        }
+    }
+}
+
 static void forget(struct dev_runtime *runtime, const struct dev_task *task)
 {
     if (runtime->pull->phase != DEV_PULL_IDLE && task_of(runtime) == task) {
@@ -213,6 +229,7 @@ static bool on_event(struct dev_runtime *runtime, const struct dev_part_event *e
         return false;
     case DEV_PART_EVENT_UNWANTED:
         forget(runtime, event->task);
+        dev_proof_clear(event->task);
         return false;
     case DEV_PART_EVENT_DROPPED:
         dropped(runtime, event->task);

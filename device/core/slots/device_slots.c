@@ -17,12 +17,6 @@ enum base_status dev_slot_event(struct dev_task *task, enum dev_update_event eve
     enum dev_update_state next = DEV_UPDATE_EMPTY;
     BASE_TRY(dev_update_next((enum dev_update_state)task->state, event, &next));
     task->state = (uint8_t)next;
-    // Whose exclusive files these are is asked anew for every pull.
-    if (event == DEV_UPDATE_ON_ACCEPT || !dev_update_is_pulling(next)) {
-        task->accepted_asked = false;
-        task->accepted_exclusive_bytes = 0;
-        memset(&task->accepted_exclusive, 0, sizeof(task->accepted_exclusive));
-    }
     return BASE_OK;
 }
 
@@ -172,7 +166,7 @@ void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
     bool trial = dev_update_on_trial((enum dev_update_state)task->state) && !task->placebo;
     bool settled = !task->shadow && !trial;
     struct wire_sha256 before = task->active;
-    struct wire_sha256 exclusive = task->accepted_exclusive;
+    struct wire_sha256 exclusive = task->incoming.exclusive;
     bool back = dev_slot_leads_back(task);
     uint64_t left = task->active_rollout;
     if (dev_slot_event(task, DEV_UPDATE_ON_ACTIVATE) != BASE_OK) {

@@ -103,8 +103,8 @@ static uint32_t batch_sweep(struct dev_runtime *runtime, struct batch *batch)
         struct dev_task *task = &runtime->tasks[i];
         const struct version active = {&task->active, &task->active_exclusive, false, false};
         const struct version kept = {&task->kept, &task->kept_exclusive, false, false};
-        const struct version accepted = {&task->offer.accepted, &task->accepted_exclusive, true,
-                                         !task->accepted_asked};
+        const struct version accepted = {&task->offer.accepted, &task->incoming.exclusive, true,
+                                         !task->incoming.asked};
         batch_need_version(runtime, batch, &active);
         batch_need_version(runtime, batch, &kept);
         if (dev_update_is_pulling((enum dev_update_state)task->state)) {
@@ -164,14 +164,3 @@ static bool on_event(struct dev_runtime *runtime, const struct dev_part_event *e
 }
 
 const struct dev_part dev_collect_part = {.name = "collect", .step = step, .on_event = on_event};
-
-void dev_collect_leftovers(struct dev_runtime *runtime)
-{
-    for (uint32_t i = 0; i < runtime->task_count; i++) {
-        struct dev_task *task = &runtime->tasks[i];
-        if (task->leftover && !task->offer.made) {
-            task->leftover = false;
-            dev_garbage_made(runtime);
-        }
-    }
-}

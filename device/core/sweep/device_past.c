@@ -53,7 +53,7 @@ static void step(struct dev_runtime *runtime, uint64_t now_us)
     for (uint32_t i = runtime->task_count; i > 0; i--) {
         struct dev_task *task = &runtime->tasks[i - 1];
         bool over = is_over(task) && runtime->sweep->past_count < runtime->settings.tasks_max;
-        if (over && task->leftover) {
+        if (over && task->incoming.leftover) {
             runtime->sweep->past_due = true; // when that is collected
         } else if (over) {
             retire(runtime, task);
