@@ -255,11 +255,11 @@ static void device_give(struct bench *bench)
     task->name_size = sizeof(TASK) - 1;
     memcpy(task->name, TASK, task->name_size);
     task->id = wire_task_id(BASE_STR(TASK));
-    task->state = DEV_UPDATE_SETTLED;
-    task->active = bench->manifest;
+    task->slots.state = DEV_UPDATE_SETTLED;
+    task->slots.active.manifest = bench->manifest;
     task->offer.accepted = bench->manifest;
     task->offer.accepted_by = (struct dev_approval){.counter = 1};
-    task->active_by = task->offer.accepted_by;
+    task->slots.active.by = task->offer.accepted_by;
     task->offer.newest = task->offer.accepted_by;
     task->offer.newest_manifest = bench->manifest;
     task->runs.count = 1;

@@ -178,14 +178,17 @@ PIPELINE_PARTS = {"storage": [], "record": ["storage"], "trigger": ["record"], "
 
 # Members of a task's record that one part of the device's runtime writes, and where; what others want of them they ask of
 # that part (device/core/base/task.h). The codec of the stored record fills in what is stored.
+TASK_RECORD = "device/core/device_state.c"
 TASK_MEMBERS_OF = {
     "content": ("device/core/slots/",),
-    "incoming": ("device/core/pull/", "device/core/device_state.c"),
-    "lease": ("device/core/trust/", "device/core/device_state.c"),
-    "offer": ("device/core/offer/", "device/core/device_state.c"),
-    "runs": ("device/core/run/", "device/core/device_state.c"),
+    "incoming": ("device/core/pull/", TASK_RECORD),
+    "lease": ("device/core/trust/", TASK_RECORD),
+    "listed": ("device/core/trust/", TASK_RECORD),
+    "offer": ("device/core/offer/", TASK_RECORD),
+    "runs": ("device/core/run/", TASK_RECORD),
+    "slots": ("device/core/slots/", TASK_RECORD),
 }
-TASK_MEMBERS_SEEN = ("incoming", "offer")  # digests and approvals are looked at by their address
+TASK_MEMBERS_SEEN = ("incoming", "offer", "slots")  # digests and approvals are looked at by their address
 RUNTIME = "device/core/"
 CHANGES = r"\s*(?:=(?!=)|[-+*/%&|^]=|<<=|>>=|\+\+|--)"
 
@@ -840,6 +843,9 @@ BREAKS = [
     ("members", "device/core/slots/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    task->offer.again = none;\n}\n"),
     ("members", "device/core/sweep/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    memset(&task->offer.newest_manifest, 0, 1);\n}\n"),
     ("members", "device/core/sweep/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    task->incoming.leftover = false;\n}\n"),
+    ("members", "device/core/offer/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    task->slots.active.by = task->offer.accepted_by;\n}\n"),
+    ("members", "device/core/run/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    g(&task->slots);\n}\n"),
+    ("members", "device/core/sweep/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    task->listed++;\n}\n"),
     ("asserts", "engine/lower", {"engine/lower/bad.c": OPENING + "int eng_bad(void)\n{\n    return 1;\n}\n"}),
     ("door", "gateway/svc/bad.c", OPENING + "#include <lmdb.h>\n"),
     ("door", "device/core/bad.c", OPENING + "#include <sys/socket.h>\n"),

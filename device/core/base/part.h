@@ -35,9 +35,9 @@ enum dev_part_event_kind {
     DEV_PART_EVENT_HALT,
     DEV_PART_EVENT_SCHEDULE,
     DEV_PART_EVENT_DROPPED,
-    // By slots, of `task`. Its active version begins, or there is none any more; that version is
-    // the accepted one; it proved itself before; it stays, though a trial that a mark began is
-    // over.
+    // By slots, of `task`: its active version begins, for the first time or once more, or there is
+    // none any more; it is the accepted one; it proved itself here before; it stays, and the trial
+    // that a mark began is over.
     DEV_PART_EVENT_BEGUN,
     DEV_PART_EVENT_ACTIVATED,
     DEV_PART_EVENT_PROVEN,

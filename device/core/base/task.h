@@ -19,6 +19,14 @@ struct dev_approval {
     uint64_t rollout_id;
 };
 
+// A version that is here.
+struct dev_version {
+    struct wire_sha256 manifest;  // zero: none
+    struct wire_sha256 exclusive; // manifest of its exclusive files; zero: none
+    struct dev_approval by;       // the statement that it is here by
+    uint64_t rollout;             // that what comes of it is told for
+};
+
 // The run of the active version that its shadow is compared with.
 struct dev_beside {
     uint64_t digest; // of the result
@@ -31,6 +39,21 @@ struct dev_beside {
 struct dev_again {
     uint64_t rollout_id; // 0: none
     uint8_t attempt;
+};
+
+// The versions of the task, as the slots part keeps them, and what is known of them.
+struct dev_slots {
+    struct dev_version active; // runs
+    struct dev_version kept;   // last good one beside it
+    uint64_t floor;            // no release below it is followed: of what ran well here
+    uint64_t active_floor;     // that the statement of `active` names; the task's once that ran
+    uint64_t blocked;          // version id that is refused, because it failed here last; those
+                               // before it are among the refusals
+    struct dev_again again;    // the last mark that was followed
+    uint32_t every_s;          // of the active version
+    uint8_t state;             // enum dev_update_state
+    bool triggered;            // behaviour starts the active version too
+    bool placebo; // that mark was of the active version: what comes of it is told for its rollout
 };
 
 // The lease of the accepted version, as the trust part keeps it: without one it runs as long as it
@@ -82,7 +105,7 @@ struct dev_runs {
     bool running;       // one on trial was started and has not ended
 };
 
-// Of the stored content of the versions, what is known or doubted; not stored.
+// Of the stored content of the versions, what the slots part knows or doubts; not stored.
 struct dev_content {
     uint8_t unproven;       // versions whose content is to be hashed again
     uint8_t damaged;        // ... is known to be damaged: if it is the active one, it does not run
@@ -93,55 +116,24 @@ struct dev_content {
 };
 
 // What the device holds of one task, or of its shadow: that is a task of the same name with an id
-// of its own, whose active version is the shadow. All but the members behind the name is stored.
+// of its own, whose active version is the shadow.
 //
-// A part of the runtime (a folder of device/core) writes its own members and asks the owner for a
-// change of others. Three are written by their owner alone, which tests/tidy sees to:
-//   trust  lease
-//   slots  content
-//   run    runs
-// Of the others some have a second writer still, named behind the owner:
-//   trust  listed
-//   slots  state, floor, blocked, kept..., again, placebo, moved, every_s, triggered, active...;
-//          offer: the statement by which a version is active that it names again, and `moved` anew
-//          for each check-in; run: what a shadow was blocked for; sweep: the floor of a task that
-//          comes back
-//   offer  id, name, shadow, accepted..., newest..., again_next, offered, over; slots: empties what
-//          was followed; run: a shadow that is over; sweep: `newest` of a task that comes back
-//   pull   accepted_asked, accepted_exclusive..., failure_reported, leftover; offer and slots:
-//          anew for each statement; sweep: a leftover that is collected
-// The reader of the stored record fills in what is stored.
+// Who it is stands there from when the offer gave it a place. Each of the other members is written
+// by the part of the runtime (folder of device/core) that is named behind it, and by no other:
+// those call what its header offers, or tell it what happened (core/base/part.h). The reader of the
+// stored record fills in what is stored.
 struct dev_task {
     uint64_t id;
-    uint64_t floor;            // no release below it is followed: of what ran well here
-    uint64_t active_floor;     // that the statement of `active` names; the task's once that ran
-    struct wire_sha256 active; // runs
-    struct wire_sha256 kept;   // last good one beside it
-    // By which statement each of the three is here, and the one of the highest counter ever.
-    struct dev_approval active_by;
-    struct dev_approval kept_by;
-    // Exclusive manifests of the three; zero: no exclusive files. The last one is known once
-    // accepted_asked is set, which is only while it is pulled.
-    struct wire_sha256 active_exclusive;
-    struct wire_sha256 kept_exclusive;
-    uint64_t active_rollout;
-    uint64_t kept_rollout;
-    uint64_t blocked; // version id this device refuses, because it failed here last; those before
-                      // it are among the refusals
-    uint32_t every_s; // of the active version
-    uint8_t state;    // enum dev_update_state
-    bool triggered;   // behaviour starts the active version too
-    struct dev_lease lease;
-    uint64_t listed;        // highest counter a snapshot listed for the task
-    struct dev_again again; // the last mark that was followed
-    bool placebo; // ... was of the active version: what comes of it is told for that rollout
+    struct dev_slots slots;       // slots
+    struct dev_content content;   // slots
+    struct dev_offer offer;       // offer
+    struct dev_incoming incoming; // pull
+    struct dev_runs runs;         // run
+    struct dev_lease lease;       // trust
+    uint64_t listed;              // trust: highest counter a snapshot listed for the task
     bool shadow;
     uint8_t name_size;
     char name[WIRE_TASK_NAME_MAX];
-    struct dev_content content;
-    struct dev_runs runs;
-    struct dev_offer offer;
-    struct dev_incoming incoming;
 };
 
 #endif

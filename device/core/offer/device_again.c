@@ -26,11 +26,12 @@ static bool is_of(const struct dev_again *again, const struct wire_again *mark)
 static struct dev_task *task_of(struct dev_runtime *runtime, const struct wire_again *mark)
 {
     struct dev_task *task = dev_task_find(runtime, mark->task_id);
-    if (task == NULL || task->shadow || is_of(&task->again, mark)) {
+    if (task == NULL || task->shadow || is_of(&task->slots.again, mark)) {
         return NULL;
     }
-    enum dev_update_state state = (enum dev_update_state)task->state;
-    bool busy = dev_update_is_pulling(state) || (dev_update_on_trial(state) && !task->placebo);
+    enum dev_update_state state = (enum dev_update_state)task->slots.state;
+    bool busy =
+        dev_update_is_pulling(state) || (dev_update_on_trial(state) && !task->slots.placebo);
     return dev_update_has_active(state) && !busy ? task : NULL;
 }
 
@@ -41,7 +42,7 @@ static void refuse(struct dev_runtime *runtime, const struct dev_task *task,
                         (uint64_t)(-(int64_t)status)};
     struct wire_outcome outcome = {
         .task_id = task->id,
-        .version_id = wire_version_id(&task->active),
+        .version_id = wire_version_id(&task->slots.active.manifest),
         .rollout_id = mark->rollout_id,
     };
     dev_offer_refuse(runtime, base_hash64(facts, sizeof(facts)), status, &outcome);

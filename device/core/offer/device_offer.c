@@ -103,8 +103,8 @@ static bool contradicts(const struct dev_task *task, const struct wire_release *
     } known[] = {
         {&task->offer.newest, &task->offer.newest_manifest},
         {&task->offer.accepted_by, &task->offer.accepted},
-        {&task->active_by, &task->active},
-        {&task->kept_by, &task->kept},
+        {&task->slots.active.by, &task->slots.active.manifest},
+        {&task->slots.kept.by, &task->slots.kept.manifest},
     };
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         if (known[i].by->counter == release->release_counter &&
@@ -161,7 +161,8 @@ static enum base_status admit(const struct dev_runtime *runtime, const struct de
     if (is_news(task, release) && dev_wall_s(runtime) >= release->expires_s) {
         return BASE_ERR_EXPIRED;
     }
-    if (task != NULL && (release->release_counter < task->floor || contradicts(task, release))) {
+    if (task != NULL &&
+        (release->release_counter < task->slots.floor || contradicts(task, release))) {
         return BASE_ERR_ROLLBACK;
     }
     if (pol_bucket(runtime->settings.device_id, release->salt) >= release->max_bucket) {
@@ -185,7 +186,7 @@ static bool is_below_floor(struct dev_runtime *runtime, const struct wire_releas
 {
     struct dev_task memory;
     const struct dev_task *task = known_of(runtime, release, &memory);
-    return task != NULL && release->release_counter < task->floor;
+    return task != NULL && release->release_counter < task->slots.floor;
 }
 
 static enum wire_outcome_kind kind_of(enum base_status status)
@@ -285,7 +286,7 @@ static void enter(struct dev_runtime *runtime, struct dev_task *task)
     struct wire_outcome outcome = {
         .kind = WIRE_OUTCOME_ACTIVATED,
         .task_id = task->id,
-        .version_id = wire_version_id(&task->active),
+        .version_id = wire_version_id(&task->slots.active.manifest),
         .rollout_id = task->offer.accepted_by.rollout_id,
     };
     dev_run_entered(task);
@@ -299,8 +300,8 @@ static void renew(struct dev_runtime *runtime, struct dev_task *task)
         struct wire_outcome outcome = {
             .kind = WIRE_OUTCOME_ROLLED_BACK,
             .task_id = task->id,
-            .version_id = wire_version_id(&task->active),
-            .rollout_id = task->active_rollout,
+            .version_id = wire_version_id(&task->slots.active.manifest),
+            .rollout_id = task->slots.active.rollout,
         };
         dev_outcome(runtime, &outcome);
     }
@@ -312,24 +313,26 @@ static void renew(struct dev_runtime *runtime, struct dev_task *task)
 static void follow_install(struct dev_runtime *runtime, struct dev_task *task,
                            const struct wire_release *release, bool is_new, bool retry)
 {
-    if (wire_sha256_equal(&task->active, &release->manifest)) {
+    if (wire_sha256_equal(&task->slots.active.manifest, &release->manifest)) {
         dev_slot_abandon(runtime, task);
-        if (is_new && !says_the_same(&task->active_by, &task->active, release)) {
+        if (is_new &&
+            !says_the_same(&task->slots.active.by, &task->slots.active.manifest, release)) {
             renew(runtime, task);
         }
         return;
     }
-    if (is_new && dev_slot_leads_back(task) && wire_sha256_equal(&task->kept, &release->manifest)) {
+    if (is_new && dev_slot_leads_back(task) &&
+        wire_sha256_equal(&task->slots.kept.manifest, &release->manifest)) {
         // It proved itself here: no download and no trial.
         dev_slot_revert(runtime, task);
-        bool moves = task->active_rollout != task->offer.accepted_by.rollout_id;
+        bool moves = task->slots.active.rollout != task->offer.accepted_by.rollout_id;
         dev_slot_adopt(task);
         if (moves) {
             enter(runtime, task);
         }
         return;
     }
-    bool pulling = dev_update_is_pulling((enum dev_update_state)task->state);
+    bool pulling = dev_update_is_pulling((enum dev_update_state)task->slots.state);
     uint64_t version_id = wire_version_id(&release->manifest);
     bool failed_here = dev_slot_blocks(runtime, task, version_id);
     if (!is_new && (pulling || (failed_here && !retry))) {
@@ -347,7 +350,7 @@ static void follow_install(struct dev_runtime *runtime, struct dev_task *task,
 static void accept(struct dev_runtime *runtime, struct dev_task *task,
                    const struct wire_release *release)
 {
-    base_assert(release->release_counter >= task->floor);
+    base_assert(release->release_counter >= task->slots.floor);
     // The pull of another statement's version ends here, so that `accepted` may change.
     dev_slot_abandon(runtime, task);
     task->offer.again = (struct dev_again){0};
@@ -372,8 +375,8 @@ static void note_floor(struct dev_runtime *runtime, struct dev_task *task,
         runtime->dirty = runtime->dirty || task->offer.accepted_floor != release->floor;
         task->offer.accepted_floor = release->floor;
     }
-    if (says_the_same(&task->active_by, &task->active, release) &&
-        release->floor > task->active_floor) {
+    if (says_the_same(&task->slots.active.by, &task->slots.active.manifest, release) &&
+        release->floor > task->slots.active_floor) {
         dev_slot_name_floor(task, release->floor);
         runtime->dirty = true;
     }
@@ -388,7 +391,7 @@ static bool follow(struct dev_runtime *runtime, struct dev_task *task,
     if (is_new && failed_here && !retry && !is_news(task, release)) {
         return false; // an older approval is no reason to try again what failed here
     }
-    uint8_t state = task->state;
+    uint8_t state = task->slots.state;
     if (is_new) {
         accept(runtime, task, release);
     }
@@ -400,7 +403,7 @@ static bool follow(struct dev_runtime *runtime, struct dev_task *task,
         follow_install(runtime, task, release, is_new, retry);
     }
     note_floor(runtime, task, release, is_new);
-    return is_new || task->state != state;
+    return is_new || task->slots.state != state;
 }
 
 // What a verified release tells of the time.
@@ -449,7 +452,7 @@ static void forget_accepted(struct dev_runtime *runtime, struct dev_task *task)
 
 static void follow_stop(struct dev_runtime *runtime, struct dev_task *task)
 {
-    enum dev_update_state state = (enum dev_update_state)task->state;
+    enum dev_update_state state = (enum dev_update_state)task->slots.state;
     if (!dev_update_has_active(state) && !dev_update_is_pulling(state)) {
         return; // nothing of it runs or comes
     }
@@ -460,7 +463,7 @@ static void follow_stop(struct dev_runtime *runtime, struct dev_task *task)
     } else {
         dev_slot_abandon(runtime, task);
     }
-    if (!task->shadow && !dev_update_has_active((enum dev_update_state)task->state)) {
+    if (!task->shadow && !dev_update_has_active((enum dev_update_state)task->slots.state)) {
         forget_accepted(runtime, task);
     }
     dev_lease_drop(task);
@@ -607,7 +610,7 @@ void dev_offers_withdrawn(struct dev_runtime *runtime, uint8_t flags)
         struct dev_task *task = &runtime->tasks[i];
         task->offer.over = task->offer.over || (task->shadow && !task->offer.made &&
                                                 (flags & WIRE_OFFER_FLAG_SHADOWS) != 0);
-        if (!task->offer.made && dev_update_is_pulling((enum dev_update_state)task->state)) {
+        if (!task->offer.made && dev_update_is_pulling((enum dev_update_state)task->slots.state)) {
             dev_slot_abandon(runtime, task);
         }
         if (!task->offer.made && task->offer.moved) { // the answer is about what was there before

@@ -59,9 +59,11 @@ static struct target target_of(struct dev_runtime *runtime)
     const struct dev_task *task = task_of(runtime);
     switch ((enum dev_pull_copy)runtime->pull->copy) {
     case DEV_COPY_ACTIVE:
-        return (struct target){&task->active, &task->active_exclusive, ANY_SIZE, ANY_SIZE};
+        return (struct target){&task->slots.active.manifest, &task->slots.active.exclusive,
+                               ANY_SIZE, ANY_SIZE};
     case DEV_COPY_KEPT:
-        return (struct target){&task->kept, &task->kept_exclusive, ANY_SIZE, ANY_SIZE};
+        return (struct target){&task->slots.kept.manifest, &task->slots.kept.exclusive, ANY_SIZE,
+                               ANY_SIZE};
     case DEV_COPY_ACCEPTED:
         break;
     }

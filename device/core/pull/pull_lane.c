@@ -50,7 +50,7 @@ static bool work_find(const struct dev_runtime *runtime, uint64_t now_us, struct
     *out_due_us = UINT64_MAX;
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         const struct dev_task *task = &runtime->tasks[i];
-        bool pulling = dev_update_is_pulling((enum dev_update_state)task->state);
+        bool pulling = dev_update_is_pulling((enum dev_update_state)task->slots.state);
         *out_due_us = pulling ? 0 : *out_due_us;
         bool still = !dev_run_is_busy(runtime);
         bool active = still && repair_due(task, DEV_COPY_ACTIVE, now_us, out_due_us);
@@ -266,7 +266,7 @@ bool dev_pull_valid(const struct dev_runtime *runtime)
     return pull->task < runtime->task_count && pull->hashed <= pull->have &&
            pull->have <= pull->expected &&
            (pull->copy != DEV_COPY_ACCEPTED ||
-            dev_update_is_pulling((enum dev_update_state)runtime->tasks[pull->task].state));
+            dev_update_is_pulling((enum dev_update_state)runtime->tasks[pull->task].slots.state));
 }
 
 const struct dev_part dev_pull_part = {

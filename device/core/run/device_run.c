@@ -25,19 +25,19 @@ static void schedule(struct dev_runtime *runtime, struct dev_task *task)
 {
     task->runs.due_us = UINT64_MAX;
     task->runs.reference = false;
-    if (task->shadow || !dev_update_has_active((enum dev_update_state)task->state)) {
+    if (task->shadow || !dev_update_has_active((enum dev_update_state)task->slots.state)) {
         return;
     }
-    if (dev_update_on_trial((enum dev_update_state)task->state) || task->runs.last_s == 0) {
+    if (dev_update_on_trial((enum dev_update_state)task->slots.state) || task->runs.last_s == 0) {
         task->runs.due_us = 0;
         return;
     }
-    if (task->every_s == 0) {
+    if (task->slots.every_s == 0) {
         return;
     }
     uint64_t wall_s = dev_wall_s(runtime);
     uint64_t since_s = wall_s > task->runs.last_s ? wall_s - task->runs.last_s : 0;
-    uint64_t wait_s = since_s < task->every_s ? task->every_s - since_s : 0;
+    uint64_t wait_s = since_s < task->slots.every_s ? task->slots.every_s - since_s : 0;
     task->runs.due_us = dev_now_us(runtime) + wait_s * 1000000;
 }
 
@@ -109,7 +109,7 @@ static enum base_status job_start(struct dev_runtime *runtime, struct dev_task *
         .device_id = runtime->settings.device_id,
         .attrs = &attrs,
         .manifest = manifest,
-        .version = task->active,
+        .version = task->slots.active.manifest,
         .files = files,
         .file_count = file_count,
         .run_index = task->shadow ? task->runs.beside.run_index : task->runs.count,
@@ -148,15 +148,15 @@ enum base_status dev_run_start(struct dev_runtime *runtime, struct dev_task *tas
     struct dev_manifest manifest;
     struct dev_exclusive exclusive;
     base_assert(run->run == 0); // one at a time
-    base_assert(dev_update_has_active((enum dev_update_state)task->state));
+    base_assert(dev_update_has_active((enum dev_update_state)task->slots.state));
     run->task = (uint32_t)(task - runtime->tasks);
-    enum base_status status = dev_manifest_open(runtime, &task->active, &manifest);
+    enum base_status status = dev_manifest_open(runtime, &task->slots.active.manifest, &manifest);
     if (status != BASE_OK && !base_status_is_resource(status)) {
         active_damaged(runtime, BASE_STR("manifest"));
         return BASE_ERR_CORRUPT;
     }
     BASE_TRY(status);
-    status = dev_exclusive_open(runtime, &task->active_exclusive, &exclusive);
+    status = dev_exclusive_open(runtime, &task->slots.active.exclusive, &exclusive);
     if (status != BASE_OK) {
         dev_manifest_close(runtime, &manifest);
         if (!base_status_is_resource(status)) {
@@ -167,11 +167,11 @@ enum base_status dev_run_start(struct dev_runtime *runtime, struct dev_task *tas
     }
     run->next_run = run->next_run + 1 != 0 ? run->next_run + 1 : 1;
     run->run = run->next_run;
-    run->version = task->active;
+    run->version = task->slots.active.manifest;
     run->rollout = dev_told_rollout(task);
     run->manifest = manifest.bytes;
     run->manifest_bytes = manifest.size;
-    run->exclusive = task->active_exclusive;
+    run->exclusive = task->slots.active.exclusive;
     run->exclusive_manifest = exclusive.bytes;
     run->exclusive_bytes = exclusive.size;
     run->started_us = dev_now_us(runtime);
@@ -230,7 +230,7 @@ static void run_later(struct dev_runtime *runtime, struct dev_task *task)
 static void judge(struct dev_runtime *runtime, struct dev_task *task,
                   const struct dev_task_end *end, const struct wire_outcome *outcome)
 {
-    bool trial = dev_update_on_trial((enum dev_update_state)task->state);
+    bool trial = dev_update_on_trial((enum dev_update_state)task->slots.state);
     task->runs.running = false;
     task->runs.last_s = dev_wall_s(runtime);
     if (!wire_outcome_is_failure(end->outcome)) {
@@ -260,7 +260,7 @@ void dev_left_out(struct dev_runtime *runtime, uint64_t task_id, const char *why
     const struct dev_task_end end = {.outcome = WIRE_OUTCOME_FAIL_LOAD,
                                      .fingerprint = LEFT_OUT_FINGERPRINT};
     if (task == NULL || task->shadow ||
-        !dev_update_has_active((enum dev_update_state)task->state) ||
+        !dev_update_has_active((enum dev_update_state)task->slots.state) ||
         !failure_is_news(task, &end)) {
         return;
     }
@@ -269,7 +269,7 @@ void dev_left_out(struct dev_runtime *runtime, uint64_t task_id, const char *why
     const struct wire_outcome outcome = {
         .kind = end.outcome,
         .task_id = task->id,
-        .version_id = wire_version_id(&task->active),
+        .version_id = wire_version_id(&task->slots.active.manifest),
         .rollout_id = dev_told_rollout(task),
         .fingerprint = end.fingerprint,
         .detail = base_str_of(text),
@@ -295,7 +295,7 @@ static void run_end(struct dev_runtime *runtime, const struct dev_task_end *end)
     base_check(run->task < runtime->task_count);
     struct dev_task *task = &runtime->tasks[run->task];
     if (end->outcome == WIRE_OUTCOME_FAIL_INTEGRITY &&
-        wire_sha256_equal(&task->active, &run->version)) { // so the port says
+        wire_sha256_equal(&task->slots.active.manifest, &run->version)) { // so the port says
         active_damaged(runtime, end->detail);
         run_undone(runtime, task, !run->triggered);
         return;
@@ -317,7 +317,7 @@ static void run_end(struct dev_runtime *runtime, const struct dev_task_end *end)
     }
     runtime->stats.runs++;
     runtime->stats.failures += wire_outcome_is_failure(end->outcome) ? 1 : 0;
-    if (wire_sha256_equal(&task->active, &run->version)) {
+    if (wire_sha256_equal(&task->slots.active.manifest, &run->version)) {
         // A new statement for the same version may have come meanwhile.
         outcome.rollout_id = dev_told_rollout(task);
         judge(runtime, task, end, &outcome);
@@ -381,7 +381,7 @@ bool dev_run_start_failed(struct dev_runtime *runtime, struct dev_task *task,
         .detail = base_str_of(base_status_text(status)),
     };
     runtime->run->task = (uint32_t)(task - runtime->tasks);
-    runtime->run->version = task->active;
+    runtime->run->version = task->slots.active.manifest;
     runtime->run->rollout = dev_told_rollout(task);
     run_end(runtime, out_end);
     return true;
@@ -389,7 +389,7 @@ bool dev_run_start_failed(struct dev_runtime *runtime, struct dev_task *task,
 
 bool dev_run_marked(struct dev_runtime *runtime, struct dev_task *task, uint64_t now_us)
 {
-    if (!dev_update_on_trial((enum dev_update_state)task->state) || task->runs.running) {
+    if (!dev_update_on_trial((enum dev_update_state)task->slots.state) || task->runs.running) {
         return true;
     }
     task->runs.running = true;
@@ -512,7 +512,7 @@ static uint64_t due_us_of(const struct dev_runtime *runtime)
 static void begun(struct dev_task *task)
 {
     struct dev_runs *runs = &task->runs;
-    bool never = wire_sha256_is_zero(&task->active) || task->shadow; // by itself
+    bool never = wire_sha256_is_zero(&task->slots.active.manifest) || task->shadow; // by itself
     runs->count = 0;
     runs->crashes = 0;
     runs->running = false;
@@ -546,7 +546,7 @@ static void crash_count(struct dev_runtime *runtime, struct dev_task *task)
     struct wire_outcome outcome = {
         .kind = WIRE_OUTCOME_FAIL_CRASH,
         .task_id = task->id,
-        .version_id = wire_version_id(&task->active),
+        .version_id = wire_version_id(&task->slots.active.manifest),
         .rollout_id = dev_told_rollout(task),
         .detail = BASE_STR("the process ended during a run"),
     };

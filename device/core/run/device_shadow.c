@@ -20,13 +20,13 @@ _Static_assert(DEV_DIFFERENCE_TEXT <= WIRE_REPORT_DETAIL_MAX, "a difference is t
 
 static bool has_active(const struct dev_task *task)
 {
-    return dev_update_has_active((enum dev_update_state)task->state);
+    return dev_update_has_active((enum dev_update_state)task->slots.state);
 }
 
 // Does it still have comparisons to make? It is on trial until the last of them.
 static bool compares(const struct dev_task *shadow)
 {
-    return dev_update_on_trial((enum dev_update_state)shadow->state);
+    return dev_update_on_trial((enum dev_update_state)shadow->slots.state);
 }
 
 struct dev_task *dev_shadow_other(struct dev_runtime *runtime, const struct dev_task *task)
@@ -46,14 +46,14 @@ enum base_status dev_shadow_admit(const struct dev_runtime *runtime,
         return BASE_ERR_NOT_FOUND;
     }
     bool further = task->offer.newest.counter >= release->release_counter ||
-                   wire_sha256_equal(&task->active, &release->manifest);
+                   wire_sha256_equal(&task->slots.active.manifest, &release->manifest);
     return further ? BASE_ERR_EXISTS : BASE_OK;
 }
 
 void dev_shadow_follow(struct dev_runtime *runtime, struct dev_task *shadow,
                        const struct wire_release *release, bool is_new, bool retry)
 {
-    bool failed_here = shadow->blocked == wire_version_id(&release->manifest);
+    bool failed_here = shadow->slots.blocked == wire_version_id(&release->manifest);
     base_assert(shadow->shadow);
     if (is_new) {
         shadow->runs.slow_percent = release->shadow_slow_percent;
@@ -62,7 +62,8 @@ void dev_shadow_follow(struct dev_runtime *runtime, struct dev_task *shadow,
         dev_slot_forgive(shadow);
         dev_tell_of(runtime, DEV_PART_EVENT_HALT, shadow);
         dev_slot_empty(runtime, shadow); // the one before, when there is one
-    } else if (has_active(shadow) || dev_update_is_pulling((enum dev_update_state)shadow->state) ||
+    } else if (has_active(shadow) ||
+               dev_update_is_pulling((enum dev_update_state)shadow->slots.state) ||
                (failed_here && !retry)) {
         return;
     }
@@ -104,7 +105,7 @@ void dev_shadow_beside(struct dev_runtime *runtime, const struct dev_task *task,
 {
     struct dev_task *shadow = dev_shadow_other(runtime, task);
     if (shadow == NULL || !compares(shadow) || end->outcome != WIRE_OUTCOME_RAN ||
-        !wire_sha256_equal(&task->active, dev_run_version(runtime)) ||
+        !wire_sha256_equal(&task->slots.active.manifest, dev_run_version(runtime)) ||
         !result_keep(runtime, shadow, end->result)) {
         return;
     }
@@ -191,8 +192,8 @@ static void say(struct dev_runtime *runtime, const struct dev_task *shadow,
     struct wire_outcome outcome = {
         .kind = kind,
         .task_id = shadow->id,
-        .version_id = wire_version_id(&shadow->active),
-        .rollout_id = shadow->active_rollout,
+        .version_id = wire_version_id(&shadow->slots.active.manifest),
+        .rollout_id = shadow->slots.active.rollout,
         .duration_us = end->duration_us,
         .fingerprint = end->fingerprint,
         .figures = {.heap_peak_bytes = end->heap_peak_bytes, .left_out = end->left_out},
@@ -213,8 +214,9 @@ void dev_shadow_judge(struct dev_runtime *runtime, struct dev_task *shadow,
 {
     const struct dev_task *task = dev_shadow_other(runtime, shadow);
     base_assert(shadow->shadow);
-    bool once = task == NULL || (task->every_s == 0 && !task->triggered);
-    if (!compares(shadow) || !wire_sha256_equal(&shadow->active, dev_run_version(runtime))) {
+    bool once = task == NULL || (task->slots.every_s == 0 && !task->slots.triggered);
+    if (!compares(shadow) ||
+        !wire_sha256_equal(&shadow->slots.active.manifest, dev_run_version(runtime))) {
         return; // replaced while it ran
     }
     shadow->runs.running = false;
@@ -245,9 +247,9 @@ void dev_shadow_judge(struct dev_runtime *runtime, struct dev_task *shadow,
 // beside it, and that result goes nowhere either.
 static void refer(struct dev_task *task, struct dev_task *shadow)
 {
-    bool trial = dev_update_on_trial((enum dev_update_state)task->state);
-    if (trial || task->every_s > 0 || task->triggered || task->runs.due_us != UINT64_MAX ||
-        !compares(shadow) || shadow->runs.due_us != UINT64_MAX ||
+    bool trial = dev_update_on_trial((enum dev_update_state)task->slots.state);
+    if (trial || task->slots.every_s > 0 || task->slots.triggered ||
+        task->runs.due_us != UINT64_MAX || !compares(shadow) || shadow->runs.due_us != UINT64_MAX ||
         shadow->runs.references >= DEV_SHADOW_REFERENCES) {
         return;
     }

@@ -10,7 +10,7 @@
 
 static bool has_active(const struct dev_task *task)
 {
-    return dev_update_has_active((enum dev_update_state)task->state);
+    return dev_update_has_active((enum dev_update_state)task->slots.state);
 }
 
 enum base_status dev_run_triggered(struct dev_runtime *runtime, uint64_t task_id,

@@ -26,7 +26,7 @@ static struct dev_past *find(const struct dev_runtime *runtime, uint64_t task_id
 // Stopped, and nothing came since.
 static bool is_over(const struct dev_task *task)
 {
-    return !task->shadow && task->state == DEV_UPDATE_EMPTY &&
+    return !task->shadow && task->slots.state == DEV_UPDATE_EMPTY &&
            task->offer.accepted_by.counter == 0 && task->offer.newest.counter != 0;
 }
 
@@ -36,7 +36,7 @@ static void retire(struct dev_runtime *runtime, struct dev_task *task)
     dev_slot_block(runtime, task, 0); // what failed last becomes one of those before
     runtime->sweep->past[runtime->sweep->past_count++] = (struct dev_past){
         .task_id = task->id,
-        .floor = task->floor,
+        .floor = task->slots.floor,
         .newest = task->offer.newest,
         .newest_manifest = task->offer.newest_manifest,
     };
@@ -87,7 +87,7 @@ uint64_t dev_floor(const struct dev_runtime *runtime, struct base_str task_name)
     const struct dev_past *past = find(runtime, task_id);
     uint64_t floor = past != NULL ? past->floor : 0;
     for (uint32_t i = 0; i < runtime->task_count; i++) {
-        floor = runtime->tasks[i].id == task_id ? runtime->tasks[i].floor : floor;
+        floor = runtime->tasks[i].id == task_id ? runtime->tasks[i].slots.floor : floor;
     }
     return floor;
 }

@@ -204,7 +204,7 @@ static void test_below_the_floor(void **state)
     order(0);
     assert_int_equal(rig_active(rig, TASK), 1);
     assert_int_equal(rig_count(rig, WIRE_OUTCOME_NOT_APPLICABLE), 1);
-    assert_true(rig->runtime->tasks[0].floor == 2);
+    assert_true(rig->runtime->tasks[0].slots.floor == 2);
 }
 
 static void test_other_content_under_a_known_counter(void **state)
@@ -552,10 +552,10 @@ static void test_older_record(void **state)
     assert_int_equal(rig_active(rig, TASK), 0);
     assert_int_equal(rig_kept(rig, TASK), 1);
     const struct dev_task *task = &rig->runtime->tasks[0];
-    assert_true(task->floor == 0 && orders() == 0);
+    assert_true(task->slots.floor == 0 && orders() == 0);
     assert_true(task->offer.newest.counter == 9 && task->offer.newest.rollout_id == 0x22);
-    assert_true(task->offer.accepted_by.counter == 9 && task->active_by.counter == 9);
-    assert_true(task->kept_by.counter == 0);
+    assert_true(task->offer.accepted_by.counter == 9 && task->slots.active.by.counter == 9);
+    assert_true(task->slots.kept.by.counter == 0);
     assert_true(wire_sha256_equal(&task->offer.newest_manifest, &rig->versions[0].manifest));
     rig->runtime->dirty = true;
     rig_run(rig, 1);
@@ -566,7 +566,7 @@ static void test_older_record(void **state)
     boot_with(older_record(KIND_REVERT, storage->state, sizeof(storage->state)));
     assert_int_equal(rig_active(rig, TASK), 0);
     assert_true(rig->runtime->tasks[0].offer.accepted_by.counter == 9);
-    assert_true(rig->runtime->tasks[0].active_by.counter == 0);
+    assert_true(rig->runtime->tasks[0].slots.active.by.counter == 0);
 }
 
 static char logged[1024];
@@ -643,10 +643,10 @@ static void test_record_after_a_signed_order(void **state)
         boot_with(ordered_record(rows[i].kind, rows[i].state, rows[i].active, storage->state,
                                  sizeof(storage->state)));
         const struct dev_task *task = &rig->runtime->tasks[0];
-        assert_int_equal(task->state, rows[i].now);
+        assert_int_equal(task->slots.state, rows[i].now);
         assert_int_equal(rig_active(rig, TASK), active ? (int)rows[i].active : -1);
         assert_true(task->offer.newest.counter == 3 && task->offer.accepted_by.counter == 3);
-        assert_true(task->active_by.counter == (active ? rows[i].active + 1 : 0));
+        assert_true(task->slots.active.by.counter == (active ? rows[i].active + 1 : 0));
         uint32_t next = active ? 1 - rows[i].active : 0;
         struct rig_statement way_back = approval(0); // still listed: the newest that was
         way_back.counter = 3;
