@@ -5,7 +5,7 @@
 // gateway answers a check-in with. No order goes below the task's floor.
 //
 // Called for each envelope of a check-in's answer (device_control.c) or of an offer header
-// (runtime.c), on the runtime's thread.
+// (offer_header.c), on the runtime's thread.
 #include "core/offer/device_offer.h"
 
 #include "core/pull/device_pull.h"
