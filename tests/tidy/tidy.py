@@ -178,7 +178,17 @@ PIPELINE_PARTS = {"storage": [], "record": ["storage"], "trigger": ["record"], "
 
 # Members of a task's record that one part of the device's runtime writes, and where; what others want of them they ask of
 # that part (device/core/base/task.h). The codec of the stored record fills in what is stored.
-TASK_MEMBERS_OF = {"lease": ("device/core/trust/", "device/core/device_state.c"), "content": ("device/core/slots/",)}
+TASK_RECORD = "device/core/device_state.c"
+TASK_MEMBERS_OF = {
+    "content": ("device/core/slots/",),
+    "incoming": ("device/core/pull/", TASK_RECORD),
+    "lease": ("device/core/trust/", TASK_RECORD),
+    "listed": ("device/core/trust/", TASK_RECORD),
+    "offer": ("device/core/offer/", TASK_RECORD),
+    "runs": ("device/core/run/", TASK_RECORD),
+    "slots": ("device/core/slots/", TASK_RECORD),
+}
+TASK_MEMBERS_SEEN = ("incoming", "offer", "slots")  # digests and approvals are looked at by their address
 RUNTIME = "device/core/"
 CHANGES = r"\s*(?:=(?!=)|[-+*/%&|^]=|<<=|>>=|\+\+|--)"
 
@@ -391,8 +401,11 @@ class Tidy:
         for number, line in enumerate(lines, 1):
             code, in_comment = strip_comment(line, in_comment)
             for member, owners in TASK_MEMBERS_OF.items():
-                place = rf"\w[\w\[\]]*(?:(?:->|\.)\w[\w\[\]]*)*(?:->|\.){member}\b(?:\.\w+)?"
-                written = rf"{place}{CHANGES}|(?:\+\+|--){place}|(?<![&\w)\]])\s*&{place}"
+                whole = rf"\w[\w\[\]]*(?:(?:->|\.)\w[\w\[\]]*)*(?:->|\.){member}\b"
+                within = r"(?:\.\w[\w\[\]]*)*"
+                seen = r"(?![\w.])" if member in TASK_MEMBERS_SEEN else within
+                written = (rf"{whole}{within}{CHANGES}|(?:\+\+|--){whole}|(?<![&\w)\]])\s*&{whole}{seen}"
+                           rf"|\bmem(?:set|cpy|move)\(&?{whole}")
                 if not name.startswith(owners) and re.search(written, code):
                     self.report(name, number, "members", f"{member} is written by {owners[0]} alone: call what it offers")
 
@@ -826,6 +839,13 @@ BREAKS = [
     ("members", "device/core/run/bad.c", OPENING + "void f(void)\n{\n    runtime->tasks[i].content.repairs++;\n}\n"),
     ("members", "device/core/device_state.c", OPENING + "void f(struct dev_task *task)\n{\n    task->content = *other;\n}\n"),
     ("members", "device/core/pull/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    g(&task->lease);\n}\n"),
+    ("members", "device/core/slots/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    task->runs.beside.digest = 0;\n}\n"),
+    ("members", "device/core/slots/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    task->offer.again = none;\n}\n"),
+    ("members", "device/core/sweep/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    memset(&task->offer.newest_manifest, 0, 1);\n}\n"),
+    ("members", "device/core/sweep/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    task->incoming.leftover = false;\n}\n"),
+    ("members", "device/core/offer/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    task->slots.active.by = task->offer.accepted_by;\n}\n"),
+    ("members", "device/core/run/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    g(&task->slots);\n}\n"),
+    ("members", "device/core/sweep/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    task->listed++;\n}\n"),
     ("asserts", "engine/lower", {"engine/lower/bad.c": OPENING + "int eng_bad(void)\n{\n    return 1;\n}\n"}),
     ("door", "gateway/svc/bad.c", OPENING + "#include <lmdb.h>\n"),
     ("door", "device/core/bad.c", OPENING + "#include <sys/socket.h>\n"),
