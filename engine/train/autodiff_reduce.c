@@ -263,6 +263,9 @@ enum base_status ad_rule_norm(struct eng_ad *ad, const struct eng_command *comma
 {
     struct norm_parts parts = {0};
     uint32_t d = dy, d_scale = ENG_NONE;
+    if (ad_count(ad, dy) == 0) {
+        return BASE_OK; // of no groups, or of empty ones: what is given on would be none
+    }
     BASE_TRY(normalise_again(ad, command, &parts));
     if (ad_needs(ad, command, 1)) {
         BASE_TRY(product(ad, &parts.box, dy, parts.normal, &d_scale));
