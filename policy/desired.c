@@ -5,7 +5,7 @@
 // it asked again with the floor, so that a device keeps what it has although that is below.
 #include "policy/desired.h"
 
-#include "policy/assert.h"
+#include "policy/stat/assert.h"
 
 bool pol_rollout_claims(const struct pol_rollout *rollout, enum pol_claim_state *out_state)
 {

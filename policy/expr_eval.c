@@ -5,8 +5,8 @@
 // be compared is unknown, and Kleene's && and || carry that on, so a `not` never makes it true.
 #include "policy/expr_program.h"
 
-#include "policy/assert.h"
 #include "policy/glob.h"
+#include "policy/stat/assert.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 // to a number only when a further part follows it.
 #include "policy/expr_lex.h"
 
-#include "policy/assert.h"
+#include "policy/stat/assert.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -6,9 +6,9 @@
 // that is checked. Types are checked where the literals are read.
 #include "policy/expr_program.h"
 
-#include "policy/assert.h"
 #include "policy/expr_lex.h"
 #include "policy/glob.h"
+#include "policy/stat/assert.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 // before a pass.
 #include "policy/gate.h"
 
-#include "policy/assert.h"
+#include "policy/stat/assert.h"
 
 #define MILLION 1000000u
 // Of the level of the two questions, where they have to be asked apart: the relative one's part.

@@ -5,7 +5,7 @@
 // takes one more character, since whatever an earlier star could take, the later one can as well.
 #include "policy/glob.h"
 
-#include "policy/assert.h"
+#include "policy/stat/assert.h"
 
 #include <stddef.h>
 

@@ -5,7 +5,7 @@
 // most a second's worth is saved up: after a pause no burst follows.
 #include "policy/pace.h"
 
-#include "policy/assert.h"
+#include "policy/stat/assert.h"
 
 #define MICRO          1000000u
 #define MINUTE_US      60000000u

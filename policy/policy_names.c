@@ -2,7 +2,7 @@
 //
 // Switches rather than tables, so that the compiler tells when an enumerator is missing.
 #include "policy/desired.h"
-#include "policy/assert.h"
+#include "policy/stat/assert.h"
 #include "policy/rollout.h"
 
 const char *pol_stage_kind_name(enum pol_stage_kind kind)

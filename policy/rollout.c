@@ -4,8 +4,8 @@
 // who replays a recorded rollout: equal inputs give equal answers. Nothing is kept between calls.
 #include "policy/rollout.h"
 
-#include "policy/assert.h"
 #include "policy/bucket.h"
+#include "policy/stat/assert.h"
 
 #include <float.h>
 #include <stddef.h>

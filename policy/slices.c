@@ -4,7 +4,7 @@
 // pure.
 #include "policy/slices.h"
 
-#include "policy/assert.h"
+#include "policy/stat/assert.h"
 
 #include <math.h>
 

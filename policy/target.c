@@ -5,7 +5,7 @@
 // people agree on ("9" and "10"), so asking for one is a malformed target.
 #include "policy/target.h"
 
-#include "policy/assert.h"
+#include "policy/stat/assert.h"
 
 #include "policy/expr.h"
 

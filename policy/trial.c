@@ -5,9 +5,9 @@
 // over closed blocks and the beginning that speaks most, so a look costs the open blocks alone.
 #include "policy/trial.h"
 
-#include "policy/assert.h"
-#include "policy/stat/evidence.h"
 #include "policy/gate.h"
+#include "policy/stat/assert.h"
+#include "policy/stat/evidence.h"
 
 #include <math.h>
 

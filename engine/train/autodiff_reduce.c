@@ -263,6 +263,7 @@ enum base_status ad_rule_norm(struct eng_ad *ad, const struct eng_command *comma
 {
     struct norm_parts parts = {0};
     uint32_t d = dy, d_scale = ENG_NONE;
+    base_assert(ad_count(ad, dy) == ad_count(ad, command->inputs[0]));
     if (ad_count(ad, dy) == 0) {
         return BASE_OK; // of no groups, or of empty ones: what is given on would be none
     }

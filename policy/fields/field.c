@@ -5,8 +5,8 @@
 // functions that name an enumeration, so they are written down once.
 #include "policy/fields/field.h"
 
-#include "policy/assert.h"
 #include "policy/rollout.h"
+#include "policy/stat/assert.h"
 
 #include <math.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 // simulator. Pure: counts in, a logarithm out. See evidence.h for the mathematics.
 #include "policy/stat/evidence.h"
 
-#include "policy/assert.h"
+#include "policy/stat/assert.h"
 
 #include <math.h>
 

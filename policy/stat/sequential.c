@@ -4,7 +4,7 @@
 // itself is in evidence.c.
 #include "policy/stat/sequential.h"
 
-#include "policy/assert.h"
+#include "policy/stat/assert.h"
 #include "policy/stat/evidence.h"
 
 #include <math.h>
