@@ -451,7 +451,10 @@ static void announce(const struct gw_server *server, struct gw_own_tokens *token
     if (h2c[0] != '\0') {
         printf("listening h2c %s\n", h2c);
     }
-    (void)fflush(stdout);
+    if (fflush(stdout) != 0 || ferror(stdout)) { // whoever waits for the lines has gone: no end
+        base_log_warn(log, "gateway", "standard output: cannot write");
+        clearerr(stdout);
+    }
 }
 
 static bool make_dir(const char *dir)
@@ -557,7 +560,7 @@ static int check_config(const struct arguments *arguments, const struct gw_http_
 
 int main(int argc, char **argv)
 {
-    base_process_start();
+    base_process_start(EXIT_FAILURE);
     base_terminal_guard();
     if (base_process_version(argc, argv, "walle-gateway")) {
         return EXIT_SUCCESS;
