@@ -448,9 +448,14 @@ void gw_api_page_take(struct gw_api_call *call, json_t *items, size_t expected, 
 void gw_api_failed(struct gw_core *core, struct gw_api_call *call, enum base_status status,
                    const struct base_error *error, const char *what)
 {
-    const char *detail = error != NULL && error->text[0] != '\0' ? error->text : what;
+    const char *detail = what != NULL ? what : base_status_text(status);
+    char both[BASE_ERROR_TEXT_MAX];
 
-    gw_reply_failure(gw_api_exchange(call), status,
-                     detail != NULL ? detail : base_status_text(status),
-                     gw_core_retry_after_s(core));
+    if (error != NULL && error->text[0] != '\0') {
+        detail = error->text;
+    } else if (error != NULL && what != NULL && status != BASE_ERR_NOT_FOUND) {
+        (void)snprintf(both, sizeof(both), "%s: %s", what, base_status_text(status));
+        detail = both;
+    }
+    gw_reply_failure(gw_api_exchange(call), status, detail, gw_core_retry_after_s(core));
 }

@@ -139,7 +139,8 @@ struct base_str gw_api_text_take(struct gw_api_call *call, json_t *root);
 // {"items": [...], "next": key or null}; takes both, `next` NULL is null. A list with fewer than
 // `expected` items lost some to want of memory and becomes a 503.
 void gw_api_page_take(struct gw_api_call *call, json_t *items, size_t expected, json_t *next);
-// Problem for a failed call of the core; `error` may hold the text.
+// Problem for a failed call of the core. `error` may hold the text; one that holds none is told as
+// "what: why", why being the status. Without `error`, `what` is the whole text; NULL: the status.
 void gw_api_failed(struct gw_core *core, struct gw_api_call *call, enum base_status status,
                    const struct base_error *error, const char *what);
 

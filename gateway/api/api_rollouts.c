@@ -599,7 +599,8 @@ void gw_api_rollout_lift(struct gw_core *core, struct gw_api_call *call)
         status = gw_rollout_get(core, call->id, &view);
     }
     if (status != BASE_OK) {
-        gw_api_failed(core, call, status, &error, "lift");
+        gw_api_failed(core, call, status, &error,
+                      status == BASE_ERR_NOT_FOUND ? "no such rollout" : "lift");
         return;
     }
     answer_rollout(core, call, 200, &view);
