@@ -2,7 +2,9 @@
 import json
 import os
 import re
+import resource
 import shutil
+import signal
 import stat
 import subprocess
 import tempfile
@@ -114,6 +116,16 @@ class Local(unittest.TestCase):
         self.refused(5, "File exists", "key", "new", "--out", self.path("k"))
         other = json.loads(self.walle("key", "new", "--out", self.path("k2"), "-o", "json").stdout)
         self.assertNotEqual(other["public_key"], run.stdout.strip())
+
+    def test_a_key_that_finds_no_room(self):
+        def small():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (16, 16))
+        run = subprocess.run([program("walle"), "key", "new", "--out", self.path("small")], capture_output=True, text=True,
+                             preexec_fn=small, stdin=subprocess.DEVNULL, timeout=60, check=False)
+        self.assertEqual(run.returncode, 5)
+        self.assertIn("small: cannot write the key: File too large", run.stderr)
+        self.assertFalse(os.path.exists(self.path("small")))
 
     # ---- tasks
 
