@@ -194,7 +194,12 @@ class Local(unittest.TestCase):
             ({**TASK, "files": ["t.py", "gone.bin"]}, "gone.bin: No such file"),
             ({**TASK, "files": ["t.py", {"name": "x", "kind": "odd"}]}, "script, model or data"),
             ({**TASK, "files": ["t.py", {"name": "x", "size": 1}]}, 'files[1]: unknown key "size"'),
-            ({**TASK, "files": ["t.py", {"name": "../x", "path": "t.py", "kind": "data"}]}, "valid manifest"),
+            ({**TASK, "files": ["t.py", {"name": "../x", "path": "t.py", "kind": "data"}]}, 'file "../x": its name has a part,'),
+            ({**TASK, "files": ["t.py", {"name": "a b.bin", "path": "t.py"}]}, 'file "a b.bin": its name has a character that is none of'),
+            ({**TASK, "files": ["t.py", {"name": "h\u00e9.bin", "path": "t.py"}]}, 'its name has a character that is none of'),
+            ({**TASK, "files": ["t.py", {"name": "x" * 97, "path": "t.py"}]}, 'its name is not 1 to 96 bytes long'),
+            ({**TASK, "files": ["t.py", {"name": "x" * 93 + ".py", "path": "t.py"}]}, 'its name is not 1 to 96 bytes long'),
+            ({**TASK, "files": ["t.py", {"name": "t.mpy", "path": "t.py"}]}, 'files "t.py" and "t.mpy" are both t.mpy when built'),
         ]
         for task, text in cases:
             with self.subTest(text):
