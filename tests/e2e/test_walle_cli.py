@@ -245,7 +245,9 @@ class Local(unittest.TestCase):
         self.refused(2, "line 1, column 4: '==' is meant", "rollout", "plan", "--target", 'os = "ios"')
         for stages, text in (([{"name": "x", "kind": "gray"}], "stages[0].percent: missing"), ([{"name": "x"}], "stages[0].kind: missing"),
                              ([{"name": "x", "kind": "gray", "percent": 0}], "0.01 to 100"), ([], "1 to 16 stages"),
-                             ({"steps": []}, "neither a list")):
+                             ({"steps": []}, "neither a list"),
+                             ([{"name": "x", "kind": "full", "rule": "logrank", "max_rise": 0.1, "retries": {"download": 1}}],
+                              "stages[0].retries.download: the rule logrank counts")):
             with open(self.path("s.json"), "w", encoding="utf-8") as file:
                 json.dump(stages, file)
             run = self.walle("rollout", "plan", "--stages", self.path("s.json"))
