@@ -90,6 +90,8 @@ static inline struct gw_exchange *gw_api_exchange(const struct gw_api_call *call
 
 // ---- Helpers of `prepare`: false after filling the reply with what is wrong
 bool gw_api_fail(struct gw_api_call *call, enum base_status status, const char *detail);
+// Refuses a parameter by its name; `why` says what the resource takes.
+bool gw_api_unknown(struct gw_api_call *call, struct base_str name, const char *why);
 bool gw_api_path_id(struct gw_api_call *call); // segments[1] as 16 hex digits into `id`
 // ?limit= and ?after=; other parameters are refused. `after` stays text.
 bool gw_api_paging(struct gw_api_call *call);

@@ -227,8 +227,7 @@ static bool take_filter(struct gw_api_call *call, struct base_str name, struct b
     }
     *out_known = false;
     return base_str_equal(name, BASE_STR("limit")) || base_str_equal(name, BASE_STR("after")) ||
-           gw_api_fail(call, BASE_ERR_INVALID,
-                       "query: the parameters are limit, after, id, state and task");
+           gw_api_unknown(call, name, "the parameters are limit, after, id, state and task");
 }
 
 bool gw_api_rollout_list_prepare(struct gw_api_call *call)
