@@ -143,7 +143,8 @@ class OddFiles(unittest.TestCase):
         self.assertNotIn("timestamp key", log)
 
     def test_where_tokens_are_is_said_at_each_start(self):
-        # The first start makes the tokens and fails: it cannot listen.
+        # The first start makes the tokens, in a folder that is there, and fails: it cannot listen.
+        os.mkdir(self.stack.path("gateway"), 0o700)
         self.gateway_ends("--set", "listen.h2c=192.0.2.1:1")
         self.first_start()
         log = self.stack.gateway.log_text()
