@@ -76,6 +76,18 @@ class Usage(unittest.TestCase):
                 self.assertEqual(run.returncode, status, run.stderr)
                 self.assertRegex(run.stderr, f"^{name}[ a-z]*: standard output: cannot write\n$")
 
+    def test_a_gateway_whose_lines_nobody_takes(self):
+        """It serves all the same, says so, and ends well."""
+        with tempfile.TemporaryDirectory() as folder, open("/dev/full", "w") as full:
+            gateway = subprocess.Popen([program("walle-gateway"), "--dir", "data", "--h2c", "127.0.0.1:0", "--tls", "none"], stdout=full,
+                                       stderr=subprocess.PIPE, text=True, cwd=folder, stdin=subprocess.DEVNULL)
+            said = next(line for line in gateway.stderr if "standard output" in line)
+            self.assertIn("WARN gateway: standard output: cannot write", said)
+            gateway.terminate()
+            rest = gateway.communicate(timeout=60)[1]
+            self.assertEqual(gateway.returncode, 0, rest)
+            self.assertNotIn("cannot write", rest)
+
 
 if __name__ == "__main__":
     unittest.main()
