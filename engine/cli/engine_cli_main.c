@@ -382,7 +382,7 @@ static const struct eng_cli_command *find_command(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    base_process_start();
+    base_process_start(ENG_CLI_FAILED);
     base_terminal_guard();
     if (base_process_version(argc, argv, "walle-engine")) {
         return ENG_CLI_OK;
@@ -400,9 +400,5 @@ int main(int argc, char **argv)
     base_arena_init(&cli.arena, base_alloc_heap(), ARENA_CHUNK, 0);
     int code = command->run(&cli);
     base_arena_done(&cli.arena);
-    if (fflush(stdout) != 0) {
-        fputs("walle-engine: standard output: not written whole\n", stderr);
-        code = code == ENG_CLI_OK ? ENG_CLI_FAILED : code;
-    }
     return code;
 }

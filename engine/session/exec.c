@@ -246,7 +246,9 @@ enum base_status eng_exec_init(struct eng_exec *exec, const struct eng_program *
     BASE_TRY(lay_out(exec, ctx, &plan)); // what is too large fails before anything is packed
     BASE_TRY(prepare_steps(exec, ctx, &scratch));
     if (scratch > buffer_limit(ctx)) {
-        return BASE_ERR_TOO_LARGE;
+        return base_error_set(ctx->error, BASE_ERR_TOO_LARGE,
+                              "a step needs %zu bytes beside the activations, more than %zu",
+                              scratch, buffer_limit(ctx));
     }
     if (scratch > 0) {
         scratch = base_aligned(scratch, ALIGNMENT);

@@ -149,7 +149,7 @@ static void say_unknown(const char *verb)
 
 int main(int argc, char **argv)
 {
-    base_process_start();
+    base_process_start(EXIT_FAILURE);
     base_terminal_guard();
     if (base_process_version(argc, argv, "walle-store")) {
         return EXIT_SUCCESS;
@@ -203,9 +203,5 @@ int main(int argc, char **argv)
         rc = compact(store, arguments.words[1], extra);
     }
     gw_store_close(store);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        fprintf(stderr, "walle-store: standard output: cannot write\n");
-        rc = EXIT_FAILURE;
-    }
     return rc;
 }
