@@ -205,7 +205,9 @@ WORDED = ("engine/", "gateway/tunnel/", "device/tunnel/")
 KERNELS = "engine/backend/cpu/kernel/"  # whose templates are free functions on numbers and restrict pointers
 LIBRARY_SHAPED = r"\b(nghttp2_\w+|SSL|EVP_\w+|CRYPTO_EX_DATA) \*"  # a callback has the form that its library asks for
 
-# Asserts in a thousand lines of a folder's .c files: what callers have to keep to is said where it is relied on.
+# Asserts in a thousand lines of a folder's .c files: what callers have to keep to is said where it is relied on. In these
+# folders each function of so many lines has one.
+ASSERT_FUNCTION_LINES = 20
 ASSERT = r"\b(base_assert|base_check|pol_assert|_Static_assert)\s*\("
 ASSERTS_MIN = {
     "engine/program": 20, "engine/lower": 18,
@@ -214,7 +216,8 @@ ASSERTS_MIN = {
         "engine/backend/ref", "engine/base", "engine/cli", "engine/lower/ops", "engine/model", "engine/search", "engine/session",
         "engine/train", "device/model", "device/pipeline", "device/pipeline/record", "device/pipeline/storage",
         "device/pipeline/stream", "device/pipeline/trigger", "device/tunnel", "device/wire", "device/wire/trust", "gateway/store",
-        "gateway/tunnel", "policy")},
+        "gateway/tunnel", "gateway/tunnel/mark", "gateway/tunnel/segment", "engine/base/os", "engine/base/text", "policy")},
+    "gateway/tunnel/schema": 11, "policy/fields": 8, "policy/stat": 6,
 }
 
 # Words that speak of something else than the product.
@@ -436,6 +439,21 @@ class Tidy:
             if asserts * 1000 < least * lines:
                 self.report(folder, 1, "asserts", f"{asserts} in {lines} lines; at least {least} in 1,000: say what "
                             "functions rely on with base_assert")
+        for name in self.sources:
+            if name.endswith(".c") and os.path.dirname(name) in ASSERTS_MIN:
+                self.check_long_functions(name)
+
+    def check_long_functions(self, name):
+        begun, asserts, in_comment = None, 0, False
+        for number, line in enumerate(self.read(name), 1):
+            code, in_comment = strip_comment(line, in_comment)
+            asserts += len(re.findall(ASSERT, code))
+            if line == "{":
+                begun, asserts = number, 0
+            elif line == "}" and begun is not None:
+                if number - begun - 1 >= ASSERT_FUNCTION_LINES and asserts == 0:
+                    self.report(name, begun, "asserts", f"{number - begun - 1} lines without an assert: say what the function relies on")
+                begun = None
 
     def included(self, name):
         """(line, file of the tree) of what a file includes."""
@@ -846,6 +864,7 @@ BREAKS = [
     ("members", "device/core/offer/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    task->slots.active.by = task->offer.accepted_by;\n}\n"),
     ("members", "device/core/run/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    g(&task->slots);\n}\n"),
     ("members", "device/core/sweep/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    task->listed++;\n}\n"),
+    ("asserts", "policy/stat/bad.c", OPENING + "int pol_bad(void)\n{\n" + "    // base_assert(true);\n" * 20 + "}\n"),
     ("asserts", "engine/lower", {"engine/lower/bad.c": OPENING + "int eng_bad(void)\n{\n    return 1;\n}\n"}),
     ("door", "gateway/svc/bad.c", OPENING + "#include <lmdb.h>\n"),
     ("door", "device/core/bad.c", OPENING + "#include <sys/socket.h>\n"),
