@@ -54,8 +54,7 @@ CONVS = {"r50_stem": (3, 64, 224, 7, 2), "r50_3x3_56": (64, 64, 56, 3, 1), "r50_
          "r50_1x1_14_half": (512, 1024, 28, 1, 2)}
 PRODUCTS = {"bert_768_768": (768, 768, 256), "bert_768_3072": (768, 3072, 256), "bert_3072_768": (3072, 768, 256)}
 LAYER_ERROR_MAX = 1e-4  # of the largest output
-ORT_PACKAGE = "onnxruntime-node@1.30.0"
-ORT_LIBRARY = "node_modules/onnxruntime-node/bin/napi-v6/linux/x64/libonnxruntime.so.1"
+ORT_FOLDER = os.path.join(HERE, "..", "build", "onnxruntime")
 
 
 def write_arrays(folder, arrays):
@@ -124,13 +123,8 @@ class Bench:
 
     @functools.cached_property
     def ort(self):
-        folder = os.path.join(self.options.build, "peers")
-        library = os.path.join(folder, ORT_LIBRARY)
-        if not os.path.exists(library):
-            os.makedirs(folder, exist_ok=True)
-            subprocess.run(["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", folder,
-                            ORT_PACKAGE], check=True, stdout=subprocess.DEVNULL)
-        return library
+        subprocess.run([os.path.join(HERE, "..", ".ci", "fetch-onnxruntime"), ORT_FOLDER], check=True)
+        return os.path.join(ORT_FOLDER, "libonnxruntime.so.1")
 
     def limited_ort(self):
         """A copy of the library that our worker can keep from seeing more than AVX2."""

@@ -255,15 +255,15 @@ static void device_give(struct bench *bench)
     task->name_size = sizeof(TASK) - 1;
     memcpy(task->name, TASK, task->name_size);
     task->id = wire_task_id(BASE_STR(TASK));
-    task->state = DEV_UPDATE_SETTLED;
-    task->active = bench->manifest;
-    task->accepted = bench->manifest;
-    task->accepted_by = (struct dev_approval){.counter = 1};
-    task->active_by = task->accepted_by;
-    task->newest = task->accepted_by;
-    task->newest_manifest = bench->manifest;
-    task->runs = 1;
-    task->run_due_us = UINT64_MAX;
+    task->slots.state = DEV_UPDATE_SETTLED;
+    task->slots.active.manifest = bench->manifest;
+    task->offer.accepted = bench->manifest;
+    task->offer.accepted_by = (struct dev_approval){.counter = 1};
+    task->slots.active.by = task->offer.accepted_by;
+    task->offer.newest = task->offer.accepted_by;
+    task->offer.newest_manifest = bench->manifest;
+    task->runs.count = 1;
+    task->runs.due_us = UINT64_MAX;
     bench->runtime->task_count = 1;
     bench->runtime->check->due_us = UINT64_MAX;
 }
@@ -273,7 +273,7 @@ static double run_once(struct bench *bench)
     const struct timespec pause = {.tv_nsec = PAUSE_NS};
     (void)nanosleep(&pause, NULL);
     bench->runtime->dirty = false; // nothing is stored between runs
-    bench->runtime->tasks[0].run_due_us = 0;
+    bench->runtime->tasks[0].runs.due_us = 0;
     bench->ended = false;
     double begun_us = now_us();
     (void)dev_tick(bench->runtime, base_clock_mono_us());

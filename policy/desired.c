@@ -5,13 +5,14 @@
 // it asked again with the floor, so that a device keeps what it has although that is below.
 #include "policy/desired.h"
 
-#include "policy/assert.h"
+#include "policy/stat/assert.h"
 
 bool pol_rollout_claims(const struct pol_rollout *rollout, enum pol_claim_state *out_state)
 {
     if (rollout->before_first || rollout->killed) {
         return false;
     }
+    pol_assert((unsigned)rollout->state <= POL_ROLLOUT_STATE_COUNT);
     switch (rollout->state) {
     case POL_ROLLOUT_RUNNING:
     case POL_ROLLOUT_WAITING: // the open stages go on
@@ -124,6 +125,7 @@ static struct pol_desired decide(const struct pol_claim *claims, uint32_t count,
                                  const struct pol_desired_device *device)
 {
     uint32_t claim = followed(claims, count);
+    pol_assert(claim == count || (is_open(&claims[claim]) && claims[claim].targeted));
     if (claim < count && claims[claim].admitted && may_run(&claims[claim], device)) {
         if (claims[claim].state == POL_CLAIM_OPEN) {
             return by(claims, claim, POL_DESIRED_FOLLOWED);

@@ -7,7 +7,7 @@
 // attribute and their literals are neighbours (os == "a" || os == "b").
 #include "policy/expr_program.h"
 
-#include "policy/assert.h"
+#include "policy/stat/assert.h"
 
 #include <string.h>
 

@@ -5,8 +5,8 @@
 // be compared is unknown, and Kleene's && and || carry that on, so a `not` never makes it true.
 #include "policy/expr_program.h"
 
-#include "policy/assert.h"
 #include "policy/glob.h"
+#include "policy/stat/assert.h"
 
 #include <string.h>
 
@@ -51,6 +51,8 @@ static bool read_as(const struct pol_value *value, enum pol_type type, struct po
 // <0, 0, >0; texts and booleans: 0 or not. `value` went through read_as.
 static int compare(const struct pol_value *value, const struct pol_value *literal)
 {
+    pol_assert(value->type == literal->type ||
+               (value->type == POL_TYPE_VERSION && literal->type == POL_TYPE_INTEGER));
     switch (literal->type) {
     case POL_TYPE_STRING: {
         uint32_t size = literal->text.size;
@@ -92,6 +94,8 @@ static bool in_set(const struct pol_value *value, const struct pol_value *litera
 static bool holds(const struct pol_test *test, const struct pol_value *value,
                   const struct pol_value *literals)
 {
+    bool range = test->op == POL_TEST_RANGE || test->op == POL_TEST_NOT_RANGE;
+    pol_assert(test->literal_count >= (range ? 2 : 1));
     switch ((enum pol_test_op)test->op) {
     case POL_TEST_EQ:
         return compare(value, literals) == 0;

@@ -5,7 +5,7 @@
 // to a number only when a further part follows it.
 #include "policy/expr_lex.h"
 
-#include "policy/assert.h"
+#include "policy/stat/assert.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -113,6 +113,7 @@ static struct pol_token scan_version(struct pol_text text, uint32_t start, uint3
 
 static struct pol_token scan_number(struct pol_text text, uint32_t at)
 {
+    pol_assert(is_digit(char_at(text, at)) || char_at(text, at) == '-');
     bool negative = text.data[at] == '-';
     uint32_t digits = at + negative;
     uint32_t end = digits;
@@ -141,6 +142,7 @@ static struct pol_token scan_number(struct pol_text text, uint32_t at)
 
 static struct pol_token scan_string(struct pol_text text, uint32_t at)
 {
+    pol_assert(char_at(text, at) == '"');
     struct pol_token token = {.kind = POL_TOKEN_STRING, .start = at, .end = at + 1};
     for (;;) {
         char c = char_at(text, token.end);
@@ -188,6 +190,7 @@ static struct pol_token scan_symbol(struct pol_text text, uint32_t at)
             return (struct pol_token){.kind = symbols[i].kind, .start = at, .end = at + size};
         }
     }
+    pol_assert(at < text.size);
     switch (text.data[at]) {
     case '&':
         return bad(at, "'&&' is meant: there is no '&'");

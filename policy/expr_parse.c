@@ -6,9 +6,9 @@
 // that is checked. Types are checked where the literals are read.
 #include "policy/expr_program.h"
 
-#include "policy/assert.h"
 #include "policy/expr_lex.h"
 #include "policy/glob.h"
+#include "policy/stat/assert.h"
 
 #include <string.h>
 
@@ -141,6 +141,7 @@ static bool take_literal(struct parser *parser, const char *expected, struct pol
 
 static bool parse_set(struct parser *parser)
 {
+    pol_assert(parser->token.kind == POL_TOKEN_SET_OPEN);
     struct pol_token first;
     advance(parser);
     if (!take_literal(parser, "expected a literal: a set is not empty", &first)) {
@@ -165,6 +166,7 @@ static bool parse_set(struct parser *parser)
 
 static bool parse_range(struct parser *parser)
 {
+    uint32_t first = parser->out->literal_count;
     struct pol_token low;
     struct pol_token high;
     if (!take_literal(parser, "expected a set or a range after 'in'", &low)) {
@@ -183,6 +185,7 @@ static bool parse_range(struct parser *parser)
     if (low.kind != high.kind) {
         return fail(parser, high.start, "the ends of a range have one type");
     }
+    pol_assert(parser->out->literal_count == first + 2); // the two that a test of it reads
     bool ordered = low.kind == POL_TOKEN_INTEGER
                        ? low.integer <= high.integer
                        : pol_semver_compare(&low.version, &high.version) <= 0;
@@ -265,6 +268,7 @@ static bool parse_membership(struct parser *parser, bool negated, struct pol_tes
 // What follows the attribute's name. Nothing that belongs to a test: the attribute is true.
 static bool parse_predicate(struct parser *parser, struct pol_test *test)
 {
+    pol_assert(test->literal == parser->out->literal_count); // its own come next
     const struct comparison *comparison = comparison_of(parser->token.kind);
     if (comparison != NULL) {
         return parse_comparison(parser, comparison, test);
@@ -319,6 +323,7 @@ static uint32_t end_before(const struct parser *parser, uint32_t start)
 
 static bool parse_test(struct parser *parser)
 {
+    pol_assert(parser->token.kind == POL_TOKEN_NAME);
     struct pol_token name = parser->token;
     struct pol_expr *out = parser->out;
     struct pol_test test = {
@@ -468,6 +473,7 @@ static bool parse(struct parser *parser)
         uint32_t open = parser->waiting[parser->waiting_count - 1].offset;
         return fail(parser, open, "'(' is never closed");
     }
+    pol_assert(parser->depth == 0); // with nothing that waits
     return true;
 }
 
@@ -554,6 +560,8 @@ bool pol_expr_compile(struct pol_text text, struct pol_expr_space space,
         return false;
     }
     size_t bytes = size_of(&counted);
+    pol_assert(bytes <= POL_EXPR_BYTES_MAX);
+    pol_assert((uintptr_t)space.memory % 8 == 0);
     if (space.capacity == 0) {
         *out_bytes = bytes;
         *out_expr = NULL;

@@ -5,7 +5,7 @@
 // before a pass.
 #include "policy/gate.h"
 
-#include "policy/assert.h"
+#include "policy/stat/assert.h"
 
 #define MILLION 1000000u
 // Of the level of the two questions, where they have to be asked apart: the relative one's part.
@@ -157,6 +157,8 @@ uint32_t pol_gate_part(uint32_t alpha_ppm, uint32_t percent)
 static struct pol_test_report ask_both(const struct pol_test *asked, const struct tallied *sums,
                                        const struct pol_sample *control)
 {
+    pol_assert(asked->max_rise_ppm < POL_TEST_NOT_ASKED);
+    pol_assert(control->trials > 0);
     static const struct pol_sample nobody = {0, 0};
     struct pol_test test = *asked;
     test.max_failure_ppm = POL_TEST_NOT_ASKED;
@@ -222,6 +224,7 @@ static void judge_sequential(const struct pol_gate *gate, const struct pol_count
                              const struct tallied *sums, uint64_t in_stage_us,
                              struct pol_judgement *out)
 {
+    pol_assert(sums->completed > 0);
     out->shown = ask(gate, counts, sums);
     enum pol_test_result result = out->shown.result;
     if (result == POL_TEST_WORSE) {

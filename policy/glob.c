@@ -5,7 +5,7 @@
 // takes one more character, since whatever an earlier star could take, the later one can as well.
 #include "policy/glob.h"
 
-#include "policy/assert.h"
+#include "policy/stat/assert.h"
 
 #include <stddef.h>
 
@@ -144,6 +144,7 @@ bool pol_glob_match(const char *pattern, uint32_t pattern_size, const char *text
         if (star == NO_STAR) {
             return false;
         }
+        pol_assert(star_text <= t); // so there is a character for the star to take
         (void)next_char(text, text_size, &star_text);
         p = star;
         t = star_text;

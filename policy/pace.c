@@ -5,7 +5,7 @@
 // most a second's worth is saved up: after a pause no burst follows.
 #include "policy/pace.h"
 
-#include "policy/assert.h"
+#include "policy/stat/assert.h"
 
 #define MICRO          1000000u
 #define MINUTE_US      60000000u
@@ -134,6 +134,7 @@ uint32_t pol_windows_wait_s(const struct pol_window *windows, uint32_t count, ui
 
 const char *pol_failure_name(enum pol_failure failure)
 {
+    pol_assert((unsigned)failure <= POL_FAILURE_COUNT);
     switch (failure) {
     case POL_FAILURE_VERIFY:
         return "verify";

@@ -2,6 +2,7 @@
 //
 // Switches rather than tables, so that the compiler tells when an enumerator is missing.
 #include "policy/desired.h"
+#include "policy/stat/assert.h"
 #include "policy/rollout.h"
 
 const char *pol_stage_kind_name(enum pol_stage_kind kind)
@@ -25,6 +26,7 @@ const char *pol_stage_kind_name(enum pol_stage_kind kind)
 
 const char *pol_rollout_state_name(enum pol_rollout_state state)
 {
+    pol_assert((unsigned)state <= POL_ROLLOUT_STATE_COUNT);
     switch (state) {
     case POL_ROLLOUT_DRAFT:
         return "draft";
@@ -93,6 +95,7 @@ const char *pol_verdict_name(enum pol_verdict verdict)
 
 const char *pol_action_name(enum pol_action action)
 {
+    pol_assert((unsigned)action <= POL_ACTION_COUNT);
     switch (action) {
     case POL_ACTION_HOLD:
         return "hold";
@@ -126,6 +129,7 @@ const char *pol_action_name(enum pol_action action)
 
 const char *pol_command_name(enum pol_command command)
 {
+    pol_assert((unsigned)command <= POL_COMMAND_COUNT);
     switch (command) {
     case POL_COMMAND_START:
         return "start";

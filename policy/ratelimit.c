@@ -6,7 +6,7 @@
 // number that they do.
 #include "policy/ratelimit.h"
 
-#include "policy/assert.h"
+#include "policy/stat/assert.h"
 
 void pol_ratelimit_init(struct pol_ratelimit *limit, const struct pol_ratelimit_config *config,
                         uint64_t now_us)

@@ -5,7 +5,7 @@
 // checked against what the replay knows before it is judged, since a log may be damaged or made up.
 #include "policy/replay.h"
 
-#include "policy/assert.h"
+#include "policy/stat/assert.h"
 
 void pol_replay_init(struct pol_replay *replay, uint64_t created_us)
 {

@@ -4,8 +4,8 @@
 // who replays a recorded rollout: equal inputs give equal answers. Nothing is kept between calls.
 #include "policy/rollout.h"
 
-#include "policy/assert.h"
 #include "policy/bucket.h"
+#include "policy/stat/assert.h"
 
 #include <float.h>
 #include <stddef.h>
@@ -14,6 +14,7 @@
 
 static bool conduct_ok(const struct pol_stage *stage)
 {
+    _Static_assert(POL_RETRIES_MAX < UINT8_MAX, "a stage can ask for too many, and be told so");
     if (!pol_gate_check(&stage->gate) || !pol_pace_check(&stage->pace) ||
         stage->window_count > POL_WINDOWS_MAX || stage->control_buckets > POL_BUCKET_COUNT) {
         return false;
@@ -380,6 +381,8 @@ static void tick_rolling_back(struct pol_decision *decision, const struct pol_co
 static void tick_state(struct pol_decision *decision, const struct pol_stage *stages,
                        uint32_t stage_count, const struct pol_counts *counts, uint64_t now_us)
 {
+    pol_assert(decision->next.stage_index < stage_count);
+    pol_assert(decision->next.state != POL_ROLLOUT_DRAFT);
     const struct pol_stage *stage = &stages[decision->next.stage_index];
     switch (decision->next.state) {
     case POL_ROLLOUT_RUNNING:
@@ -563,6 +566,7 @@ static struct pol_decision obey(const struct pol_rollout *rollout, const struct 
     if (stage_count == 0 || stage_count > POL_STAGES_MAX || rollout->stage_index >= stage_count) {
         return refuse(rollout, POL_REASON_STAGES_INVALID);
     }
+    pol_assert((unsigned)command <= POL_COMMAND_COUNT);
     switch (command) {
     case POL_COMMAND_START:
         return start(rollout, stages, stage_count, now_us);
@@ -594,6 +598,7 @@ static struct pol_decision obey(const struct pol_rollout *rollout, const struct 
 // What an operator asked for, by name.
 static enum pol_reason reason_of(enum pol_command command, bool stage_failed)
 {
+    pol_assert((unsigned)command < POL_COMMAND_COUNT); // others were refused
     switch (command) {
     case POL_COMMAND_START:
         return POL_REASON_STARTED;
@@ -672,6 +677,7 @@ static enum pol_reason shut(const struct pol_rollout *rollout, uint32_t stage_co
     if (stage_count > POL_STAGES_MAX || rollout->stage_index >= stage_count) {
         return POL_REASON_STAGES_INVALID;
     }
+    pol_assert((unsigned)rollout->state <= POL_ROLLOUT_STATE_COUNT); // what is none lets nobody in
     switch (rollout->state) {
     case POL_ROLLOUT_DRAFT:
         return POL_REASON_ROLLOUT_NOT_STARTED;

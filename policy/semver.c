@@ -5,7 +5,7 @@
 // text, not converted.
 #include "policy/semver.h"
 
-#include "policy/assert.h"
+#include "policy/stat/assert.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 // pure.
 #include "policy/slices.h"
 
-#include "policy/assert.h"
+#include "policy/stat/assert.h"
 
 #include <math.h>
 
@@ -122,6 +122,8 @@ static void mark_shared(const struct pol_test *test, const struct pol_slices *sl
 static void mark_own(const struct pol_test *asked, const struct pol_slices *slices,
                      bool marked[POL_SLICES_MAX])
 {
+    pol_assert(slices->failing_count <= slices->count);
+    pol_assert(slices->count <= POL_SLICES_MAX);
     static const struct pol_sample nobody = {0, 0};
     double over[POL_SLICES_MAX] = {0};
     double risen[POL_SLICES_MAX] = {0};

@@ -5,7 +5,7 @@
 // with half a failure more, so that a few devices without one do not promise too much.
 #include "policy/stage_power.h"
 
-#include "policy/assert.h"
+#include "policy/stat/assert.h"
 
 #define MILLION 1000000u
 

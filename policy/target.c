@@ -5,7 +5,7 @@
 // people agree on ("9" and "10"), so asking for one is a malformed target.
 #include "policy/target.h"
 
-#include "policy/assert.h"
+#include "policy/stat/assert.h"
 
 #include "policy/expr.h"
 
@@ -120,6 +120,7 @@ static enum pol_reason check_cond(const struct pol_cond *cond)
             return POL_REASON_TYPE_MISMATCH;
         }
     }
+    pol_assert(cond->operand_count == 1 || !is_ordering(cond->op)); // an order is to one
     return POL_REASON_MATCHED;
 }
 

@@ -5,9 +5,9 @@
 // over closed blocks and the beginning that speaks most, so a look costs the open blocks alone.
 #include "policy/trial.h"
 
-#include "policy/assert.h"
-#include "policy/stat/evidence.h"
 #include "policy/gate.h"
+#include "policy/stat/assert.h"
+#include "policy/stat/evidence.h"
 
 #include <math.h>
 
@@ -231,6 +231,7 @@ static void judge_good(const struct pol_gate *gate, const struct pol_trial *tria
 void pol_trial_judge(const struct pol_gate *gate, const struct pol_counts *counts,
                      uint64_t in_stage_us, struct pol_judgement *out)
 {
+    pol_assert(gate->rule == POL_GATE_LOGRANK);
     const struct pol_trial *trial = &counts->trial;
     *out =
         (struct pol_judgement){.verdict = POL_VERDICT_NO_DATA, .reason = POL_REASON_NO_COMPLETIONS};

@@ -127,7 +127,7 @@ static enum base_status keep(const char *dir, const struct dev_config *config,
         base_log_warn(log, "device", "the root of --root changed: %llu (%.*s), and was %llu (%.*s)",
                       (unsigned long long)now.version, SHORT_HEX, now.hex,
                       (unsigned long long)before.version, SHORT_HEX, before.hex);
-    } else {
+    } else if (!known) { // once, and not at every start
         base_log_info(log, "device", "born with root %llu (%.*s)", (unsigned long long)now.version,
                       SHORT_HEX, now.hex);
     }

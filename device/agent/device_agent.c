@@ -725,7 +725,7 @@ static int agent_run(struct agent *agent)
 
 int main(int argc, char **argv)
 {
-    base_process_start();
+    base_process_start(EXIT_FAILURE);
     base_terminal_guard();
     if (base_process_version(argc, argv, "walle-device")) {
         return EXIT_SUCCESS;

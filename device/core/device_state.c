@@ -89,24 +89,24 @@ _Static_assert(DEV_STATE_SAVE_MAX <= DEV_STATE_BYTES_MAX, "the record fits the s
 static uint8_t exclusive_flags(const struct dev_task *task)
 {
     unsigned flags = 0;
-    flags |= wire_sha256_is_zero(&task->active_exclusive) ? 0 : EXCLUSIVE_ACTIVE;
-    flags |= wire_sha256_is_zero(&task->kept_exclusive) ? 0 : EXCLUSIVE_KEPT;
-    flags |= wire_sha256_is_zero(&task->accepted_exclusive) ? 0 : EXCLUSIVE_ACCEPTED;
-    flags |= task->accepted_asked ? EXCLUSIVE_ASKED : 0;
+    flags |= wire_sha256_is_zero(&task->slots.active.exclusive) ? 0 : EXCLUSIVE_ACTIVE;
+    flags |= wire_sha256_is_zero(&task->slots.kept.exclusive) ? 0 : EXCLUSIVE_KEPT;
+    flags |= wire_sha256_is_zero(&task->incoming.exclusive) ? 0 : EXCLUSIVE_ACCEPTED;
+    flags |= task->incoming.asked ? EXCLUSIVE_ASKED : 0;
     return (uint8_t)flags;
 }
 
 static uint8_t task_flags(const struct dev_task *task)
 {
     unsigned flags = 0;
-    flags |= task->running ? TASK_RUNNING : 0;
-    flags |= task->failure_reported ? TASK_FAILURE : 0;
-    flags |= wire_sha256_is_zero(&task->active) ? 0 : TASK_ACTIVE;
-    flags |= wire_sha256_is_zero(&task->kept) ? 0 : TASK_KEPT;
-    flags |= wire_sha256_is_zero(&task->accepted) ? 0 : TASK_ACCEPTED;
+    flags |= task->runs.running ? TASK_RUNNING : 0;
+    flags |= task->incoming.failure_reported ? TASK_FAILURE : 0;
+    flags |= wire_sha256_is_zero(&task->slots.active.manifest) ? 0 : TASK_ACTIVE;
+    flags |= wire_sha256_is_zero(&task->slots.kept.manifest) ? 0 : TASK_KEPT;
+    flags |= wire_sha256_is_zero(&task->offer.accepted) ? 0 : TASK_ACCEPTED;
     flags |= task->lease.held ? TASK_LEASED : 0;
     flags |= task->shadow ? TASK_SHADOW : 0;
-    flags |= task->triggered ? TASK_TRIGGERED : 0;
+    flags |= task->slots.triggered ? TASK_TRIGGERED : 0;
     return (uint8_t)flags;
 }
 
@@ -114,14 +114,14 @@ static void exclusive_write(struct base_writer *writer, const struct dev_task *t
 {
     uint8_t flags = exclusive_flags(task);
     if ((flags & EXCLUSIVE_ACTIVE) != 0) {
-        base_writer_bytes(writer, task->active_exclusive.bytes, WIRE_SHA256_BYTES);
+        base_writer_bytes(writer, task->slots.active.exclusive.bytes, WIRE_SHA256_BYTES);
     }
     if ((flags & EXCLUSIVE_KEPT) != 0) {
-        base_writer_bytes(writer, task->kept_exclusive.bytes, WIRE_SHA256_BYTES);
+        base_writer_bytes(writer, task->slots.kept.exclusive.bytes, WIRE_SHA256_BYTES);
     }
     if ((flags & EXCLUSIVE_ACCEPTED) != 0) {
-        base_writer_bytes(writer, task->accepted_exclusive.bytes, WIRE_SHA256_BYTES);
-        base_writer_varint(writer, task->accepted_exclusive_bytes);
+        base_writer_bytes(writer, task->incoming.exclusive.bytes, WIRE_SHA256_BYTES);
+        base_writer_varint(writer, task->incoming.exclusive_bytes);
     }
 }
 
@@ -136,24 +136,24 @@ static void approval_write(struct base_writer *writer, const struct dev_approval
 
 static void approvals_write(struct base_writer *writer, const struct dev_task *task)
 {
-    base_writer_varint(writer, task->floor);
-    approval_write(writer, &task->newest);
-    if (task->newest.counter > 0) {
-        base_writer_bytes(writer, task->newest_manifest.bytes, WIRE_SHA256_BYTES);
+    base_writer_varint(writer, task->slots.floor);
+    approval_write(writer, &task->offer.newest);
+    if (task->offer.newest.counter > 0) {
+        base_writer_bytes(writer, task->offer.newest_manifest.bytes, WIRE_SHA256_BYTES);
     }
-    approval_write(writer, &task->accepted_by);
-    approval_write(writer, &task->active_by);
-    approval_write(writer, &task->kept_by);
+    approval_write(writer, &task->offer.accepted_by);
+    approval_write(writer, &task->slots.active.by);
+    approval_write(writer, &task->slots.kept.by);
 }
 
 static uint8_t again_flags(const struct dev_task *task)
 {
     unsigned flags = 0;
-    flags |= task->again.rollout_id != 0 ? AGAIN_FOLLOWED : 0;
-    flags |= task->placebo ? AGAIN_PLACEBO : 0;
-    flags |= task->again_next.rollout_id != 0 ? AGAIN_NEXT : 0;
-    flags |= task->accepted_floor != 0 ? FLOOR_ACCEPTED : 0;
-    flags |= task->active_floor != 0 ? FLOOR_ACTIVE : 0;
+    flags |= task->slots.again.rollout_id != 0 ? AGAIN_FOLLOWED : 0;
+    flags |= task->slots.placebo ? AGAIN_PLACEBO : 0;
+    flags |= task->offer.again.rollout_id != 0 ? AGAIN_NEXT : 0;
+    flags |= task->offer.accepted_floor != 0 ? FLOOR_ACCEPTED : 0;
+    flags |= task->slots.active_floor != 0 ? FLOOR_ACTIVE : 0;
     return (uint8_t)flags;
 }
 
@@ -171,45 +171,45 @@ static void task_write(struct base_writer *writer, const struct dev_task *task)
     base_check(task->name_size <= WIRE_TASK_NAME_MAX);
     base_writer_u8(writer, task->name_size);
     base_writer_bytes(writer, task->name, task->name_size);
-    base_writer_u8(writer, task->state);
+    base_writer_u8(writer, task->slots.state);
     base_writer_u8(writer, flags);
     base_writer_u8(writer, task->lease.stage);
-    base_writer_u8(writer, task->crashes);
+    base_writer_u8(writer, task->runs.crashes);
     base_writer_varint(writer, task->lease.until_s);
     base_writer_varint(writer, task->listed);
     approvals_write(writer, task);
-    base_writer_u64(writer, task->blocked);
-    base_writer_varint(writer, task->last_run_s);
-    base_writer_varint(writer, task->every_s);
-    base_writer_varint(writer, task->runs);
+    base_writer_u64(writer, task->slots.blocked);
+    base_writer_varint(writer, task->runs.last_s);
+    base_writer_varint(writer, task->slots.every_s);
+    base_writer_varint(writer, task->runs.count);
     base_writer_u8(writer, exclusive_flags(task));
     base_writer_u8(writer, again_flags(task));
-    again_write(writer, &task->again);
-    again_write(writer, &task->again_next);
-    if (task->accepted_floor != 0) {
-        base_writer_varint(writer, task->accepted_floor);
+    again_write(writer, &task->slots.again);
+    again_write(writer, &task->offer.again);
+    if (task->offer.accepted_floor != 0) {
+        base_writer_varint(writer, task->offer.accepted_floor);
     }
-    if (task->active_floor != 0) {
-        base_writer_varint(writer, task->active_floor);
+    if (task->slots.active_floor != 0) {
+        base_writer_varint(writer, task->slots.active_floor);
     }
     if (task->shadow) {
-        base_writer_u16(writer, task->slow_percent);
-        base_writer_u16(writer, task->memory_percent);
-        base_writer_varint(writer, task->shadow_us);
-        base_writer_varint(writer, task->beside_us);
-        wire_tolerances_write(writer, &task->tolerances);
+        base_writer_u16(writer, task->runs.slow_percent);
+        base_writer_u16(writer, task->runs.memory_percent);
+        base_writer_varint(writer, task->runs.shadow_us);
+        base_writer_varint(writer, task->runs.beside_us);
+        wire_tolerances_write(writer, &task->runs.tolerances);
     }
     if ((flags & TASK_ACTIVE) != 0) {
-        base_writer_bytes(writer, task->active.bytes, WIRE_SHA256_BYTES);
-        base_writer_u64(writer, task->active_rollout);
+        base_writer_bytes(writer, task->slots.active.manifest.bytes, WIRE_SHA256_BYTES);
+        base_writer_u64(writer, task->slots.active.rollout);
     }
     if ((flags & TASK_KEPT) != 0) {
-        base_writer_bytes(writer, task->kept.bytes, WIRE_SHA256_BYTES);
-        base_writer_u64(writer, task->kept_rollout);
+        base_writer_bytes(writer, task->slots.kept.manifest.bytes, WIRE_SHA256_BYTES);
+        base_writer_u64(writer, task->slots.kept.rollout);
     }
     if ((flags & TASK_ACCEPTED) != 0) {
-        base_writer_bytes(writer, task->accepted.bytes, WIRE_SHA256_BYTES);
-        base_writer_varint(writer, task->accepted_bytes);
+        base_writer_bytes(writer, task->offer.accepted.bytes, WIRE_SHA256_BYTES);
+        base_writer_varint(writer, task->offer.accepted_bytes);
     }
     exclusive_write(writer, task);
 }
@@ -252,17 +252,17 @@ enum base_status dev_state_encode(const struct dev_runtime *runtime, uint8_t *ou
 static void exclusive_read(struct base_reader *reader, struct dev_task *task, uint8_t flags)
 {
     if ((flags & EXCLUSIVE_ACTIVE) != 0) {
-        base_reader_copy(reader, task->active_exclusive.bytes, WIRE_SHA256_BYTES);
+        base_reader_copy(reader, task->slots.active.exclusive.bytes, WIRE_SHA256_BYTES);
     }
     if ((flags & EXCLUSIVE_KEPT) != 0) {
-        base_reader_copy(reader, task->kept_exclusive.bytes, WIRE_SHA256_BYTES);
+        base_reader_copy(reader, task->slots.kept.exclusive.bytes, WIRE_SHA256_BYTES);
     }
     if ((flags & EXCLUSIVE_ACCEPTED) != 0) {
-        base_reader_copy(reader, task->accepted_exclusive.bytes, WIRE_SHA256_BYTES);
-        task->accepted_exclusive_bytes =
+        base_reader_copy(reader, task->incoming.exclusive.bytes, WIRE_SHA256_BYTES);
+        task->incoming.exclusive_bytes =
             (uint32_t)base_reader_varint_max(reader, WIRE_EXCLUSIVE_BYTES_MAX);
     }
-    task->accepted_asked = (flags & EXCLUSIVE_ASKED) != 0;
+    task->incoming.asked = (flags & EXCLUSIVE_ASKED) != 0;
     if ((flags & ~EXCLUSIVE_FLAGS) != 0 || flags != exclusive_flags(task)) {
         base_reader_fail(reader, BASE_ERR_INVALID);
     }
@@ -280,12 +280,12 @@ static void again_read(struct base_reader *reader, struct dev_again *again, bool
 static void lift_read(struct base_reader *reader, struct dev_task *task)
 {
     uint64_t lift = base_reader_varint(reader);
-    if (lift == 0 || lift > task->floor) {
+    if (lift == 0 || lift > task->slots.floor) {
         base_reader_fail(reader, BASE_ERR_INVALID);
         return;
     }
-    task->accepted_floor = task->floor;
-    task->floor -= lift;
+    task->offer.accepted_floor = task->slots.floor;
+    task->slots.floor -= lift;
 }
 
 static void floors_read(struct base_reader *reader, struct dev_task *task, uint8_t flags,
@@ -294,18 +294,18 @@ static void floors_read(struct base_reader *reader, struct dev_task *task, uint8
     if (version < VERSION_RAN && (flags & FLOOR_ACCEPTED) != 0) {
         lift_read(reader, task);
     } else if (version >= VERSION_RAN) {
-        task->accepted_floor = (flags & FLOOR_ACCEPTED) != 0 ? base_reader_varint(reader) : 0;
-        task->active_floor = (flags & FLOOR_ACTIVE) != 0 ? base_reader_varint(reader) : 0;
+        task->offer.accepted_floor = (flags & FLOOR_ACCEPTED) != 0 ? base_reader_varint(reader) : 0;
+        task->slots.active_floor = (flags & FLOOR_ACTIVE) != 0 ? base_reader_varint(reader) : 0;
     }
 }
 
 static void marks_read(struct base_reader *reader, struct dev_task *task, uint8_t version)
 {
     uint8_t flags = base_reader_u8(reader);
-    again_read(reader, &task->again, (flags & AGAIN_FOLLOWED) != 0);
-    again_read(reader, &task->again_next, (flags & AGAIN_NEXT) != 0);
+    again_read(reader, &task->slots.again, (flags & AGAIN_FOLLOWED) != 0);
+    again_read(reader, &task->offer.again, (flags & AGAIN_NEXT) != 0);
     floors_read(reader, task, flags, version);
-    task->placebo = (flags & AGAIN_PLACEBO) != 0;
+    task->slots.placebo = (flags & AGAIN_PLACEBO) != 0;
     if ((flags & AGAIN_NEXT) != 0) {
         dev_repair_doubt(task, DEV_COPY_ACTIVE);
     }
@@ -328,25 +328,25 @@ static uint8_t approval_read(struct base_reader *reader, struct dev_approval *ap
 // Returns the kind of the accepted one.
 static uint8_t approvals_read(struct base_reader *reader, struct dev_task *task)
 {
-    task->floor = base_reader_varint(reader);
-    (void)approval_read(reader, &task->newest);
-    if (task->newest.counter > 0) {
-        base_reader_copy(reader, task->newest_manifest.bytes, WIRE_SHA256_BYTES);
+    task->slots.floor = base_reader_varint(reader);
+    (void)approval_read(reader, &task->offer.newest);
+    if (task->offer.newest.counter > 0) {
+        base_reader_copy(reader, task->offer.newest_manifest.bytes, WIRE_SHA256_BYTES);
     }
-    uint8_t kind = approval_read(reader, &task->accepted_by);
-    (void)approval_read(reader, &task->active_by);
-    (void)approval_read(reader, &task->kept_by);
+    uint8_t kind = approval_read(reader, &task->offer.accepted_by);
+    (void)approval_read(reader, &task->slots.active.by);
+    (void)approval_read(reader, &task->slots.kept.by);
     return kind;
 }
 
 // An older record knows the last statement, which was the newest one.
 static void approvals_guess(struct dev_task *task, uint8_t kind)
 {
-    bool running = wire_sha256_equal(&task->active, &task->accepted);
-    task->newest = task->accepted_by;
-    task->newest_manifest = task->accepted;
+    bool running = wire_sha256_equal(&task->slots.active.manifest, &task->offer.accepted);
+    task->offer.newest = task->offer.accepted_by;
+    task->offer.newest_manifest = task->offer.accepted;
     if (running && kind == APPROVAL_KIND) {
-        task->active_by = task->accepted_by;
+        task->slots.active.by = task->offer.accepted_by;
     }
 }
 
@@ -361,51 +361,52 @@ static uint8_t task_read(struct base_reader *reader, struct dev_task *task, uint
         return APPROVAL_KIND;
     }
     base_reader_copy(reader, task->name, task->name_size);
-    task->state = base_reader_u8(reader);
+    task->slots.state = base_reader_u8(reader);
     uint8_t flags = base_reader_u8(reader);
     uint8_t kind = approved ? APPROVAL_KIND : base_reader_u8(reader);
     task->lease.stage = base_reader_u8(reader);
-    task->crashes = base_reader_u8(reader);
+    task->runs.crashes = base_reader_u8(reader);
     task->lease.until_s = base_reader_varint(reader);
     task->listed = base_reader_varint(reader);
     if (approved) {
         kind = approvals_read(reader, task);
     } else {
-        task->accepted_by.counter = base_reader_varint(reader);
+        task->offer.accepted_by.counter = base_reader_varint(reader);
     }
-    task->blocked = base_reader_u64(reader);
-    task->last_run_s = base_reader_varint(reader);
-    task->every_s = (uint32_t)base_reader_varint_max(reader, UINT32_MAX);
-    task->runs = (uint32_t)base_reader_varint_max(reader, UINT32_MAX);
+    task->slots.blocked = base_reader_u64(reader);
+    task->runs.last_s = base_reader_varint(reader);
+    task->slots.every_s = (uint32_t)base_reader_varint_max(reader, UINT32_MAX);
+    task->runs.count = (uint32_t)base_reader_varint_max(reader, UINT32_MAX);
     uint8_t exclusive = base_reader_u8(reader);
     if (version >= VERSION_AGAIN) {
         marks_read(reader, task, version);
     }
     task->shadow = (flags & TASK_SHADOW) != 0;
-    task->triggered = (flags & TASK_TRIGGERED) != 0;
+    task->slots.triggered = (flags & TASK_TRIGGERED) != 0;
     if (task->shadow) {
-        task->slow_percent = base_reader_u16(reader);
-        task->memory_percent = base_reader_u16(reader);
-        task->shadow_us = base_reader_varint(reader);
-        task->beside_us = base_reader_varint(reader);
-        wire_tolerances_read(reader, &task->tolerances);
+        task->runs.slow_percent = base_reader_u16(reader);
+        task->runs.memory_percent = base_reader_u16(reader);
+        task->runs.shadow_us = base_reader_varint(reader);
+        task->runs.beside_us = base_reader_varint(reader);
+        wire_tolerances_read(reader, &task->runs.tolerances);
     }
-    task->running = (flags & TASK_RUNNING) != 0;
-    task->failure_reported = (flags & TASK_FAILURE) != 0;
+    task->runs.running = (flags & TASK_RUNNING) != 0;
+    task->incoming.failure_reported = (flags & TASK_FAILURE) != 0;
     task->lease.held = (flags & TASK_LEASED) != 0;
     if ((flags & TASK_ACTIVE) != 0) {
-        base_reader_copy(reader, task->active.bytes, WIRE_SHA256_BYTES);
-        task->active_rollout = base_reader_u64(reader);
+        base_reader_copy(reader, task->slots.active.manifest.bytes, WIRE_SHA256_BYTES);
+        task->slots.active.rollout = base_reader_u64(reader);
     }
     if ((flags & TASK_KEPT) != 0) {
-        base_reader_copy(reader, task->kept.bytes, WIRE_SHA256_BYTES);
-        task->kept_rollout = base_reader_u64(reader);
+        base_reader_copy(reader, task->slots.kept.manifest.bytes, WIRE_SHA256_BYTES);
+        task->slots.kept.rollout = base_reader_u64(reader);
     }
     if ((flags & TASK_ACCEPTED) != 0) {
-        base_reader_copy(reader, task->accepted.bytes, WIRE_SHA256_BYTES);
-        task->accepted_by.rollout_id =
-            approved ? task->accepted_by.rollout_id : base_reader_u64(reader);
-        task->accepted_bytes = (uint32_t)base_reader_varint_max(reader, WIRE_MANIFEST_BYTES_MAX);
+        base_reader_copy(reader, task->offer.accepted.bytes, WIRE_SHA256_BYTES);
+        task->offer.accepted_by.rollout_id =
+            approved ? task->offer.accepted_by.rollout_id : base_reader_u64(reader);
+        task->offer.accepted_bytes =
+            (uint32_t)base_reader_varint_max(reader, WIRE_MANIFEST_BYTES_MAX);
     }
     if (!approved) {
         approvals_guess(task, kind);
@@ -413,7 +414,7 @@ static uint8_t task_read(struct base_reader *reader, struct dev_task *task, uint
     exclusive_read(reader, task, exclusive);
     task->id = wire_task_id((struct base_str){task->name, task->name_size});
     task->id = task->shadow ? wire_shadow_task_id(task->id) : task->id;
-    task->run_due_us = UINT64_MAX;
+    task->runs.due_us = UINT64_MAX;
     if (flags != task_flags(task) || !dev_task_valid(task)) {
         base_reader_fail(reader, BASE_ERR_INVALID);
     }
@@ -423,57 +424,68 @@ static uint8_t task_read(struct base_reader *reader, struct dev_task *task, uint
 // Nothing is followed that is not the newest or older, and no floor is above what raised it.
 static bool approvals_valid(const struct dev_task *task)
 {
-    uint64_t newest = task->newest.counter;
-    bool named = task->accepted_floor <= task->accepted_by.counter &&
-                 task->active_floor <= task->active_by.counter;
-    return named && task->floor <= newest && task->accepted_by.counter <= newest &&
-           task->active_by.counter <= newest && task->kept_by.counter <= newest;
+    uint64_t newest = task->offer.newest.counter;
+    bool named = task->offer.accepted_floor <= task->offer.accepted_by.counter &&
+                 task->slots.active_floor <= task->slots.active.by.counter;
+    return named && task->slots.floor <= newest && task->offer.accepted_by.counter <= newest &&
+           task->slots.active.by.counter <= newest && task->slots.kept.by.counter <= newest;
 }
 
 static bool exclusive_valid(const struct dev_task *task, bool active, bool kept)
 {
-    bool accepted = !wire_sha256_is_zero(&task->accepted_exclusive);
-    if ((!active && !wire_sha256_is_zero(&task->active_exclusive)) ||
-        (!kept && !wire_sha256_is_zero(&task->kept_exclusive))) {
+    bool accepted = !wire_sha256_is_zero(&task->incoming.exclusive);
+    if ((!active && !wire_sha256_is_zero(&task->slots.active.exclusive)) ||
+        (!kept && !wire_sha256_is_zero(&task->slots.kept.exclusive))) {
         return false;
     }
-    if (task->accepted_asked && !dev_update_is_pulling((enum dev_update_state)task->state)) {
+    if (task->incoming.asked && !dev_update_is_pulling((enum dev_update_state)task->slots.state)) {
         return false;
     }
-    return accepted ? task->accepted_asked && task->accepted_exclusive_bytes > 0
-                    : task->accepted_exclusive_bytes == 0;
+    return accepted ? task->incoming.asked && task->incoming.exclusive_bytes > 0
+                    : task->incoming.exclusive_bytes == 0;
 }
 
 bool dev_task_valid(const struct dev_task *task)
 {
-    bool active = !wire_sha256_is_zero(&task->active);
-    bool kept = !wire_sha256_is_zero(&task->kept);
-    enum dev_update_state state = (enum dev_update_state)task->state;
-    if (task->state >= DEV_UPDATE_STATE_COUNT || task->name_size > WIRE_TASK_NAME_MAX ||
+    bool active = !wire_sha256_is_zero(&task->slots.active.manifest);
+    bool kept = !wire_sha256_is_zero(&task->slots.kept.manifest);
+    enum dev_update_state state = (enum dev_update_state)task->slots.state;
+    if (task->slots.state >= DEV_UPDATE_STATE_COUNT || task->name_size > WIRE_TASK_NAME_MAX ||
         !wire_task_name_ok((struct base_str){task->name, task->name_size})) {
         return false;
     }
     if (active != dev_update_has_active(state) || (kept && !active)) {
         return false;
     }
-    bool next = task->again_next.rollout_id != 0;
-    if (task->shadow && (kept || task->lease.held || next || task->again.rollout_id != 0)) {
+    bool next = task->offer.again.rollout_id != 0;
+    if (task->shadow && (kept || task->lease.held || next || task->slots.again.rollout_id != 0)) {
         return false;
     }
-    if ((next && !active) || (task->placebo && (!active || task->again.rollout_id == 0))) {
+    if ((next && !active) ||
+        (task->slots.placebo && (!active || task->slots.again.rollout_id == 0))) {
         return false;
     }
-    if ((task->running || task->crashes > 0) && !dev_update_on_trial(state)) {
+    if ((task->runs.running || task->runs.crashes > 0) && !dev_update_on_trial(state)) {
         return false;
     }
-    if (dev_update_is_pulling(state) && (wire_sha256_is_zero(&task->accepted) ||
-                                         wire_sha256_equal(&task->accepted, &task->active))) {
+    if (dev_update_is_pulling(state) &&
+        (wire_sha256_is_zero(&task->offer.accepted) ||
+         wire_sha256_equal(&task->offer.accepted, &task->slots.active.manifest))) {
         return false;
     }
     if (!exclusive_valid(task, active, kept) || !approvals_valid(task)) {
         return false;
     }
-    return !kept || !wire_sha256_equal(&task->kept, &task->active);
+    return !kept || !wire_sha256_equal(&task->slots.kept.manifest, &task->slots.active.manifest);
+}
+
+// A pull that is not gone on with was not asked about either.
+static void bringing_forget(struct dev_task *task)
+{
+    const struct wire_sha256 none = {{0}};
+    task->incoming.asked = false;
+    task->incoming.exclusive = none;
+    task->incoming.exclusive_bytes = 0;
 }
 
 static void outcomes_read(struct base_reader *reader, struct dev_runtime *runtime)
@@ -510,7 +522,8 @@ static void body_read(struct base_reader *reader, struct dev_runtime *runtime, u
         uint8_t kind = task_read(reader, &runtime->tasks[i], version);
         if (kind != APPROVAL_KIND &&
             dev_slot_event(&runtime->tasks[i], DEV_UPDATE_ON_ABANDON) == BASE_OK) {
-            runtime->garbage = true; // what it was bringing is ordered anew, by an approval
+            bringing_forget(&runtime->tasks[i]); // it is ordered anew, by an approval
+            runtime->garbage = true;
         }
         for (uint32_t j = 0; j < i; j++) {
             if (runtime->tasks[j].id == runtime->tasks[i].id) {

@@ -5,6 +5,7 @@
 #include "core/base/runtime.h"
 
 #include "core/control/control_parts.h"
+#include "core/offer/device_offer.h"
 #include "core/pull/pull_state.h"
 #include "core/record_save.h"
 #include "core/run/run_parts.h"
@@ -45,6 +46,7 @@ static const struct dev_part *const parts[] = {
     &dev_run_part,       // runs that are due
     &dev_pull_part,      // brings content
     &dev_hints_part,     // listens
+    &dev_offer_part,     // judges what check-ins bring
     &dev_control_part,   // checks in and reports
     &dev_collect_part,   // content that nobody needs
     &dev_past_part,      // tasks that are over

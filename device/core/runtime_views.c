@@ -20,8 +20,8 @@ bool dev_is_idle(const struct dev_runtime *runtime)
     for (uint32_t i = 0; i < runtime->task_count && !waiting; i++) {
         const struct dev_task *task = &runtime->tasks[i];
         waiting =
-            dev_update_is_pulling((enum dev_update_state)task->state) ||
-            (task->run_due_us <= now_us && (task->content.damaged & DEV_UNPROVEN_ACTIVE) == 0);
+            dev_update_is_pulling((enum dev_update_state)task->slots.state) ||
+            (task->runs.due_us <= now_us && (task->content.damaged & DEV_UNPROVEN_ACTIVE) == 0);
     }
     return !waiting && !dev_pull_is_due(runtime, now_us);
 }
@@ -47,13 +47,13 @@ enum base_status dev_task_view(const struct dev_runtime *runtime, uint32_t index
     const struct dev_task *task = &runtime->tasks[index];
     *out_view = (struct dev_task_view){
         .name = dev_task_name(task),
-        .active = task->active,
-        .previous = task->kept,
-        .exclusive = task->active_exclusive,
-        .blocked_version_id = task->blocked,
-        .release_counter = task->newest.counter,
-        .placebo_rollout = task->placebo ? task->again.rollout_id : 0,
-        .on_trial = dev_update_on_trial((enum dev_update_state)task->state),
+        .active = task->slots.active.manifest,
+        .previous = task->slots.kept.manifest,
+        .exclusive = task->slots.active.exclusive,
+        .blocked_version_id = task->slots.blocked,
+        .release_counter = task->offer.newest.counter,
+        .placebo_rollout = task->slots.placebo ? task->slots.again.rollout_id : 0,
+        .on_trial = dev_update_on_trial((enum dev_update_state)task->slots.state),
         .shadow = task->shadow,
     };
     return BASE_OK;
@@ -64,10 +64,10 @@ uint64_t dev_active_mark(const struct dev_runtime *runtime)
     uint64_t mark = 0;
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         const struct dev_task *task = &runtime->tasks[i];
-        if (!task->shadow && !wire_sha256_is_zero(&task->active)) {
+        if (!task->shadow && !wire_sha256_is_zero(&task->slots.active.manifest)) {
             // What was declared in content that was damaged could not be read; and every activation
             // has it read, as that of an update.
-            mark += base_hash64_seed(task->active.bytes, WIRE_SHA256_BYTES,
+            mark += base_hash64_seed(task->slots.active.manifest.bytes, WIRE_SHA256_BYTES,
                                      task->id + task->content.renewed);
         }
     }
@@ -78,17 +78,17 @@ enum base_status dev_active_open(struct dev_runtime *runtime, uint32_t index,
                                  const uint8_t **out_bytes, size_t *out_size)
 {
     if (index >= runtime->task_count || runtime->tasks[index].shadow ||
-        wire_sha256_is_zero(&runtime->tasks[index].active)) {
+        wire_sha256_is_zero(&runtime->tasks[index].slots.active.manifest)) {
         return BASE_ERR_NOT_FOUND;
     }
-    return dev_content_open(runtime, &runtime->tasks[index].active, WIRE_MANIFEST_BYTES_MAX,
-                            out_bytes, out_size);
+    return dev_content_open(runtime, &runtime->tasks[index].slots.active.manifest,
+                            WIRE_MANIFEST_BYTES_MAX, out_bytes, out_size);
 }
 
 void dev_active_close(struct dev_runtime *runtime, uint32_t index, const uint8_t *bytes,
                       size_t size)
 {
-    dev_content_close(runtime, &runtime->tasks[index].active, bytes, size);
+    dev_content_close(runtime, &runtime->tasks[index].slots.active.manifest, bytes, size);
 }
 
 static bool tasks_valid(const struct dev_runtime *runtime)

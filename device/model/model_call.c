@@ -77,6 +77,7 @@ enum base_status dev_model_run(struct dev_model *model, struct dev_model_call *c
     if (status == BASE_OK) {
         status = outputs_copy(call, session, error);
     }
+    base_assert(ran || status != BASE_OK); // no output is of another run
     dev_model_session_give(model, session, call->memory_bytes_max, key, ran);
     return status;
 }

@@ -167,6 +167,7 @@ static enum base_status compile_in(struct dev_pipeline *pipeline, const struct m
                                    struct dev_trigger_scratch scratch, struct pipeline_engine *out,
                                    struct dev_trigger_fault *fault)
 {
+    base_assert(out->memory == NULL && making->count <= PIPELINE_SOURCES_MAX);
     const struct dev_trigger_sources sources = {making->sources, making->count};
     struct dev_trigger_options options = {.secret =
                                               dev_recorder_secret(pipeline->options.recorder)};
@@ -308,6 +309,7 @@ static void pattern_needs(const struct dev_pipeline *pipeline, struct dev_captur
     }
     for (uint32_t i = 0; i < pattern.literal_count; i++) {
         const struct dev_pattern_literal *literal = &pattern.literals[i];
+        base_assert(literal->test_first + literal->test_count <= pattern.test_count);
         struct base_str attrs[DEV_PATTERN_TESTS_MAX];
         for (uint32_t k = 0; k < literal->test_count; k++) {
             attrs[k] = pattern.tests[literal->test_first + k].attr;
@@ -382,6 +384,7 @@ static void state_load(struct dev_pipeline *pipeline, struct dev_trigger_engine 
         BASE_OK) {
         return;
     }
+    base_assert(size <= sizeof(bytes)); // as the storage port promises
     base_reader_init(&reader, bytes, size);
     uint64_t mark = base_reader_u64(&reader);
     if (base_reader_left(&reader) > 0 && *reader.at == STATE_TIMEOUTS) {

@@ -246,6 +246,7 @@ int main(int argc, char **argv)
     struct dev_runner_files files;
     struct dev_wall wall;
     if (!is_channel()) {
+        base_process_start(EXIT_FAILURE);
         base_terminal_guard();
         if (base_process_version(argc, argv, "walle-task-runner")) {
             return EXIT_SUCCESS;

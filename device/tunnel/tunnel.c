@@ -393,6 +393,8 @@ void dev_tunnel_stats(const struct dev_tunnel *tunnel, struct dev_tunnel_stats *
         if (class == NULL) {
             continue;
         }
+        base_assert(class->state.base_slot <= class->state.tail &&
+                    class->state.tail <= class->next);
         struct dev_tunnel_class_stats *stats = &out->classes[id];
         *stats = (struct dev_tunnel_class_stats){
             .produced = class->produced,

@@ -102,6 +102,7 @@ static bool visit_entry(void *ctx, const uint8_t *key, size_t key_size, const ui
     reading->end = slot;
     reading->end_seq = entry.seq;
     if (!reading->anchored) { // nobody knows the tail, so it is the first unreadable entry
+        base_assert(reading->bad_count > 0);
         uint64_t bad = reading->bad_records < entry.seq ? reading->bad_records : entry.seq;
         reading->anchored = true;
         reading->tail = reading->at = reading->bad[0];

@@ -52,6 +52,7 @@ static bool visit_walk(void *ctx, const uint8_t *key, size_t key_size, const uin
                        size_t value_size)
 {
     struct walk *walk = ctx;
+    base_assert(walk->status == BASE_OK); // false ends a scan
     struct tunnel_entry entry;
     uint64_t slot = key_size == TUNNEL_KEY ? tunnel_key_slot(key) : UINT64_MAX;
     if (walk->at >= walk->to) {
@@ -216,6 +217,7 @@ enum base_status tunnel_new_epoch(struct dev_tunnel *tunnel, struct tunnel_class
                                   uint64_t now_us)
 {
     struct tunnel_state state = class->state;
+    base_assert(state.base_slot <= state.tail && state.tail <= class->next);
     uint32_t counter = (class->state.epoch >> 16) + 1;
     state.epoch =
         counter << 16 | (uint32_t)(tunnel->ports.random.next(tunnel->ports.random.ctx) & 0xffff);
@@ -277,5 +279,6 @@ enum tunnel_judgement tunnel_judge(struct dev_tunnel *tunnel, struct tunnel_clas
     if (!goes_on && !class->ack_waits) {
         tunnel_restart_sending(class);
     }
+    base_assert(class->state.tail <= class->send_next && class->send_next <= class->next);
     return TUNNEL_SAME;
 }

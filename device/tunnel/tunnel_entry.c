@@ -91,6 +91,7 @@ enum base_status tunnel_entry_read(const struct tunnel_class *class, uint64_t sl
     entry.payload_hash = base_reader_u64(&reader);
     entry.payload_bytes = (uint32_t)(size - TUNNEL_ENTRY_HEAD);
     uint64_t check = base_reader_u64(&reader);
+    base_assert(base_reader_offset(&reader) == TUNNEL_ENTRY_HEAD); // all of it, and no more
     if (version != ENTRY_VERSION || !entry_ok(&entry, kind) ||
         check != base_hash64_seed(value, CHECKED, check_seed(class, slot))) {
         return BASE_ERR_CORRUPT;

@@ -93,6 +93,7 @@ static enum base_status send_hello(struct dev_tunnel *tunnel, uint32_t stream, u
             add_class(tunnel->classes[id], &hello);
         }
     }
+    base_assert(hello.class_count > 0); // a stream without classes is not opened
     uint8_t frame[512];
     size_t size = 0;
     BASE_TRY(wire_tunnel_hello_encode(&hello, frame, sizeof(frame), &size));
@@ -236,6 +237,7 @@ static void watch(struct dev_tunnel *tunnel, uint32_t stream, uint64_t now_us)
     if (s->state == TUNNEL_CLOSED) {
         return;
     }
+    base_assert(s->classes != 0);
     if (s->draining && (s->drain_us <= now_us || !has_flight(tunnel, stream))) {
         tunnel->ports.transport.close(tunnel->ports.transport.ctx, stream);
         tunnel_stream_gone(tunnel, stream, now_us);

@@ -81,6 +81,7 @@ static enum base_status welcome_class(struct dev_tunnel *tunnel, struct tunnel_c
 static enum base_status on_welcome(struct dev_tunnel *tunnel, uint32_t stream, uint64_t now_us,
                                    const uint8_t *payload, size_t size)
 {
+    base_assert(tunnel->streams[stream].state != TUNNEL_CLOSED);
     struct wire_tunnel_welcome welcome;
     BASE_TRY(wire_tunnel_welcome_parse(payload, size, &welcome));
     uint8_t named = 0;
@@ -227,6 +228,7 @@ static enum base_status on_drain(struct dev_tunnel *tunnel, uint32_t stream, uin
 static enum base_status on_frame(struct dev_tunnel *tunnel, uint32_t stream, uint64_t now_us,
                                  const struct frame *frame)
 {
+    base_assert(stream < WIRE_TUNNEL_CLASSES && frame->size <= DEV_TUNNEL_ANSWER_MAX);
     const uint8_t *payload = frame->payload;
     size_t size = frame->size;
     uint64_t pong = 0;

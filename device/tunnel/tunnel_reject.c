@@ -232,6 +232,7 @@ static void count_pieces(struct dev_tunnel *tunnel, struct tunnel_class *class,
 static enum base_status split_batch(struct dev_tunnel *tunnel, struct tunnel_class *class,
                                     uint64_t now_us, uint64_t slot, struct split *split)
 {
+    base_assert(split->refused < split->count && split->first < split->count);
     struct pieces pieces = {.now_us = now_us, .first_seq = class->next_seq};
     pieces.split = (struct tunnel_entry){
         .is_loss = true,
@@ -269,6 +270,7 @@ static enum base_status refuse_batch(struct dev_tunnel *tunnel, struct tunnel_cl
         .count = tunnel->buffers.raw_entry.count,
         .closed_us = now_us,
     };
+    base_assert(class->queued >= loss.count && slot < class->next);
     dev_collect_begin(tunnel->collect);
     enum base_status status = put_quarantine(tunnel, class, now_us, split, split->first);
     status = status == BASE_OK ? tunnel_put_loss(tunnel, class, now_us, slot, &loss) : status;
@@ -340,6 +342,7 @@ enum base_status tunnel_on_reject(struct dev_tunnel *tunnel, struct tunnel_class
         return BASE_ERR_INVALID;
     }
     bool under_way = tunnel_in_flight(tunnel, class, slot, &index);
+    base_assert(!under_way || slot < class->send_next);
     if (!under_way && slot < class->send_next) {
         return BASE_ERR_INVALID; // within a LOSS
     }

@@ -305,6 +305,7 @@ static enum sent send_one(struct dev_tunnel *tunnel, struct tunnel_class *class,
     if (!is_loaded(tunnel, class, now_us)) {
         return slot == class->send_next && class->retry_us <= now_us ? SENT_ONE : SENT_NOTHING;
     }
+    base_assert(tunnel->buffers.raw_class == class && tunnel->buffers.raw_slot == slot);
     if (!class->part.active && class->send_next >= class->maybe_sent &&
         tunnel_is_expired(tunnel, class, class->send_next, &tunnel->buffers.raw_entry, now_us)) {
         if (tunnel_drop_expired(tunnel, class, now_us)) {

@@ -67,6 +67,7 @@ enum base_status tunnel_get_state(struct dev_tunnel *tunnel, struct tunnel_class
         return BASE_ERR_CORRUPT;
     }
     BASE_TRY(status);
+    base_assert(size <= sizeof(value)); // as the storage port promises
     struct base_reader reader;
     base_reader_init(&reader, value, size);
     struct tunnel_state state = {0};

@@ -18,6 +18,10 @@
 #define NAME_MAX_BYTES 255
 #define SCRATCH_WORDS  1536
 #define CHILDREN_FEW   16
+#define LONG_FUNCTION  "bytecode: function of over 32768 bytes"
+
+_Static_assert(DEV_MPY_TABLE_MAX == 16384, "texts below say so");
+_Static_assert(DEV_MPY_FUNCTION_MAX == 32768, "the text above says so");
 
 struct check {
     struct base_reader reader;
@@ -55,6 +59,17 @@ static void fault(struct check *check, enum base_status status, const char *what
         check->fault = what;
         base_reader_fail(&check->reader, status);
     }
+}
+
+// The same for a count or a size that has a limit, and says which.
+static size_t limited_read(struct check *check, size_t max, const char *over)
+{
+    bool before = check->reader.status == BASE_OK;
+    size_t value = uint_read(&check->reader, max);
+    if (before && check->reader.status == BASE_ERR_INVALID) {
+        fault(check, BASE_ERR_INVALID, over);
+    }
+    return value;
 }
 
 static bool going(const struct check *check)
@@ -220,7 +235,7 @@ static const char *code_check(struct check *check, struct dev_mpy_code *code)
 static void function_check(struct check *check, struct dev_mpy_made made, unsigned depth)
 {
     struct base_reader *reader = &check->reader;
-    size_t coded = uint_read(reader, ((size_t)DEV_MPY_FUNCTION_MAX << 3) | 7);
+    size_t coded = limited_read(check, ((size_t)DEV_MPY_FUNCTION_MAX << 3) | 7, LONG_FUNCTION);
     if ((coded & 3) != 0) {
         fault(check, BASE_ERR_UNSUPPORTED, "native code in bytecode");
         return;
@@ -232,11 +247,9 @@ static void function_check(struct check *check, struct dev_mpy_made made, unsign
     struct dev_mpy_code code = {
         .size = coded >> 3, .names = check->names, .constants = check->constants, .made = made};
     code.bytes = base_reader_bytes(reader, code.size);
-    if (code.size > DEV_MPY_FUNCTION_MAX) {
-        fault(check, BASE_ERR_INVALID, "bytecode: function too long");
-    }
     if ((coded & 4) != 0) {
-        code.children = uint_read(reader, DEV_MPY_TABLE_MAX);
+        code.children =
+            limited_read(check, DEV_MPY_TABLE_MAX, "bytecode: over 16384 functions in a function");
     }
     if (code.children > base_reader_left(reader)) {
         fault(check, BASE_ERR_TRUNCATED, "bytecode ends too early");
@@ -269,8 +282,8 @@ enum base_status dev_mpy_check(const uint8_t *bytes, size_t size, struct dev_mpy
         fault(&check, BASE_ERR_INVALID, "bytecode: file too long");
     }
     header_check(&check);
-    check.names = uint_read(&check.reader, DEV_MPY_TABLE_MAX);
-    check.constants = uint_read(&check.reader, DEV_MPY_TABLE_MAX);
+    check.names = limited_read(&check, DEV_MPY_TABLE_MAX, "bytecode: over 16384 names");
+    check.constants = limited_read(&check, DEV_MPY_TABLE_MAX, "bytecode: over 16384 constants");
     check.names_at = base_reader_offset(&check.reader);
     if (going(&check) && check.names == 0) {
         fault(&check, BASE_ERR_INVALID, "bytecode: no file name");

@@ -31,6 +31,8 @@
 #define DEV_VM_MESSAGE_MAX      160
 #define DEV_VM_FILE_MAX         64
 #define DEV_VM_STACK_MAX        1024 // text of the calls that led to an exception
+#define DEV_VM_NAME_MAX         255  // bytes of a name in a source
+#define DEV_VM_ARGUMENTS_MAX    255  // of a call by place, and as many by name
 #define DEV_VM_DIGITS_MAX       4096 // of a whole number in a source, with its prefix
 #define DEV_VM_IMPORTS_MAX      128  // names that the compiler tells of one file
 #define DEV_VM_ITEM_MAX         32   // of a name behind "import" that it tells

@@ -5,6 +5,7 @@
 // set of attributes: ascending names, well-known names always by code, shortest varints.
 #include "wire/attrs.h"
 
+#include "base/check.h"
 #include "wire/wiretext.h"
 
 #include <string.h>
@@ -71,6 +72,7 @@ static void sort_by_name(struct wire_attrs *attrs)
 
 static void write_value(struct base_writer *writer, const struct wire_attr *attr)
 {
+    _Static_assert(WIRE_ATTR_TYPE_COUNT - 1 <= UINT8_MAX, "the type is a byte");
     base_writer_u8(writer, (uint8_t)attr->type);
     switch (attr->type) {
     case WIRE_ATTR_STRING:
@@ -108,6 +110,7 @@ void wire_attrs_write(struct base_writer *writer, struct wire_attrs *attrs)
     base_writer_varint(writer, attrs->count);
     for (uint32_t i = 0; i < attrs->count; i++) {
         const struct wire_attr *attr = &attrs->items[i];
+        base_assert(i == 0 || name_compare(attrs->items[i - 1].name, attr->name) <= 0); // sorted
         bool doubled = i > 0 && base_str_equal(attrs->items[i - 1].name, attr->name);
         if (doubled || !name_ok(attr->name)) {
             base_writer_fail(writer, BASE_ERR_INVALID);
@@ -180,6 +183,7 @@ static void read_attr(struct base_reader *reader, struct wire_attr *attr)
         base_reader_fail(reader, BASE_ERR_INVALID);
         return;
     }
+    base_assert(reader->status != BASE_OK || attr->text.size <= WIRE_ATTR_STRING_MAX);
     attr->type = (enum wire_attr_type)type;
 }
 
@@ -200,6 +204,7 @@ enum base_status wire_attrs_parse(const uint8_t *bytes, size_t size, struct wire
         if (reader.status != BASE_OK) {
             return reader.status;
         }
+        base_assert(out->items[i].name.size > 0 && out->items[i].name.size <= WIRE_ATTR_NAME_MAX);
         if (i > 0 && name_compare(out->items[i - 1].name, out->items[i].name) >= 0) {
             return BASE_ERR_INVALID;
         }

@@ -70,6 +70,7 @@ enum base_status wire_batch_encode(const struct wire_batch_content *content, uin
     uint32_t upload_count = content->upload_count;
     uint32_t record_count = content->record_count;
     BASE_TRY(check_input(content));
+    _Static_assert(WIRE_WALL_MS_MAX <= INT64_MAX, "two of them have a difference");
     struct base_writer writer;
     base_writer_init(&writer, out, capacity < WIRE_TUNNEL_RAW_MAX ? capacity : WIRE_TUNNEL_RAW_MAX);
     base_writer_u8(&writer, WIRE_BATCH_VERSION);
@@ -210,6 +211,7 @@ enum base_status wire_batch_parse(const uint8_t *bytes, size_t size, struct wire
         return BASE_ERR_UNSUPPORTED;
     }
     BASE_TRY(read_keys(&reader, out));
+    base_assert(out->upload_count > 0 && out->upload_count <= WIRE_BATCH_UPLOADS_MAX);
     uint64_t count = base_reader_varint(&reader);
     out->wall_ms = base_reader_varint_max(&reader, WIRE_WALL_MS_MAX);
     BASE_TRY(reader.status);

@@ -148,6 +148,7 @@ enum base_status wire_declaration_encode(const struct wire_declaration *declarat
     write_uploads(&writer, declaration);
     BASE_TRY(writer.status);
     *out_size = base_writer_size(&writer);
+    base_assert(*out_size <= capacity && *out_size <= WIRE_DECLARATION_BYTES_MAX);
     return BASE_OK;
 }
 

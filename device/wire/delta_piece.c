@@ -106,6 +106,7 @@ enum base_status wire_delta_piece_read(struct base_reader *reader, uint64_t old_
     if (wire_delta_uses_old(piece.form)) {
         *cursor = piece.from + piece.bytes;
     }
+    base_assert(wire_delta_payload_bytes(&piece) <= WIRE_DELTA_PIECE_BYTES_MAX);
     *reader = at;
     *out = piece;
     return BASE_OK;
@@ -203,6 +204,7 @@ static bool places_make(const struct wire_delta_piece *piece, const uint8_t *old
                         const uint8_t *gaps, struct places *places)
 {
     uint32_t width = wire_delta_width(piece->form);
+    base_assert(piece->bytes % width == 0);
     bool reads_old = (piece->form & WIRE_DELTA_WHOLE) == 0;
     memset(places, 0, sizeof(*places));
     if (piece->gaps_bytes > 0 && gaps[piece->gaps_bytes - 1] == GAP_MORE) {
@@ -250,6 +252,7 @@ static bool gaps_write(struct wire_delta_piece *piece, const uint8_t *old, const
         piece->changed++;
         gap = 0;
     }
+    base_assert(used + (uint64_t)piece->changed * width <= WIRE_DELTA_PIECE_BYTES_MAX);
     piece->gaps_bytes = (uint32_t)used;
     return true;
 }
@@ -280,6 +283,7 @@ enum base_status wire_delta_split(struct wire_delta_piece *piece, const uint8_t 
         uint32_t is = load(fresh + offset, width);
         uint32_t number = whole ? is : fold(was, is, width);
         uint32_t place = places.next[class_of(piece->form, was)]++;
+        base_assert(place < places.count);
         for (uint32_t i = 0; i < width; i++) {
             planes[(size_t)i * places.count + place] = (uint8_t)(number >> (8 * (width - 1 - i)));
         }
@@ -320,6 +324,7 @@ enum base_status wire_delta_join(const struct wire_delta_piece *piece, const uin
         size_t offset = (size_t)at * width;
         uint32_t was = whole ? 0 : load(old + offset, width);
         uint32_t place = places.next[class_of(piece->form, was)]++;
+        base_assert(place < places.count);
         uint32_t number = 0;
         for (uint32_t i = 0; i < width; i++) {
             number = number << 8 | planes[(size_t)i * places.count + place];

@@ -36,6 +36,7 @@ static bool is_finite(uint64_t bits)
 void wire_event_value_write(struct base_writer *writer, const struct wire_event_attr *attr)
 {
     uint64_t bits;
+    _Static_assert(sizeof(attr->real) == sizeof(bits), "a real is copied as it is");
     switch (attr->type) {
     case WIRE_EVENT_ATTR_STRING:
         if (!wire_text_utf8(attr->text)) {
@@ -95,6 +96,7 @@ void wire_event_value_read(struct base_reader *reader, struct wire_event_attr *o
     out->integer = 0;
     out->real = 0;
     uint64_t bits;
+    _Static_assert(sizeof(out->real) == sizeof(bits), "a real is copied as it is");
     switch (out->type) {
     case WIRE_EVENT_ATTR_STRING:
         read_string(reader, out);

@@ -160,6 +160,7 @@ static void gather(struct encoder *encoder, struct base_writer *writer)
         for (uint32_t a = 0; a < event->attr_count && writer->status == BASE_OK; a++) {
             struct wire_event_attr attr;
             uint32_t bytes = attr_read(&attrs, &attr);
+            base_assert(bytes <= event->attrs_bytes);
             encoder->names[name_index(encoder, writer, &attr)].bytes += bytes;
         }
     }
@@ -287,11 +288,13 @@ enum base_status wire_event_block_encode(const struct wire_event_list *list, uin
     gather(&encoder, &writer);
     BASE_TRY(writer.status);
     write_head(&encoder, &writer, list->boot);
+    uint32_t texts = encoder.text_count;
     for (unsigned column = 0; column < COLUMN_ATTRS; column++) {
         write_column(&encoder, &writer, (enum column)column);
     }
     write_attr_column(&encoder, &writer);
     write_values(&encoder, &writer);
+    base_assert(encoder.text_count == texts); // columns name what the head has
     BASE_TRY(writer.status);
     *out_size = base_writer_size(&writer);
     return BASE_OK;
@@ -337,6 +340,7 @@ static bool text_ok(struct base_str text)
 static void read_tables(struct base_reader *reader, struct wire_event_block *out)
 {
     out->text_count = (uint32_t)base_reader_varint_max(reader, WIRE_EVENT_BLOCK_TEXTS_MAX);
+    base_assert(out->text_count <= WIRE_EVENT_BLOCK_TEXTS_MAX); // of a failed reader, too
     for (uint32_t i = 0; i < out->text_count; i++) {
         out->texts[i] = wire_text_read(reader, TEXT_MAX);
         if (reader->status != BASE_OK || !text_ok(out->texts[i])) {
@@ -416,6 +420,7 @@ static enum base_status read_attrs(struct wire_event_block *block, struct wire_e
 {
     struct base_reader *column = &block->columns[COLUMN_ATTRS];
     struct base_writer writer;
+    base_assert(block->name_count <= WIRE_EVENT_BLOCK_NAMES_MAX);
     bool seen[WIRE_EVENT_BLOCK_NAMES_MAX] = {false};
     base_writer_init(&writer, block->attrs, sizeof(block->attrs));
     out->attr_count = (uint32_t)base_reader_varint_max(column, WIRE_EVENT_ATTRS_MAX);
@@ -441,6 +446,7 @@ static enum base_status read_attrs(struct wire_event_block *block, struct wire_e
 static enum base_status read_event(struct wire_event_block *block, struct wire_event *out)
 {
     struct base_reader *columns = block->columns;
+    base_assert(block->done < block->count);
     uint64_t step = base_reader_varint(&columns[COLUMN_SEQ]);
     if (block->done == 0) {
         block->seq = block->first_seq;
@@ -537,6 +543,7 @@ enum base_status wire_event_block_parse(const uint8_t *bytes, size_t size,
         out->count = 0;
         out->done = 0;
     }
+    base_assert(status != BASE_OK || (out->count > 0 && out->done == 0));
     return status;
 }
 

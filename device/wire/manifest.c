@@ -24,17 +24,25 @@ static bool is_name_char(char c)
 }
 
 // A relative path of parts that could be files, though no device makes any of them.
-static bool file_name_ok(struct base_str name)
+const char *wire_file_name_fault(struct base_str name)
 {
-    if (name.size > WIRE_FILE_NAME_MAX || base_path_fault(name) != NULL) {
-        return false;
+    if (name.size == 0 || name.size > WIRE_FILE_NAME_MAX) {
+        return "is not 1 to 96 bytes long";
     }
     for (size_t i = 0; i < name.size; i++) {
         if (!is_name_char(name.data[i])) {
-            return false;
+            return "has a character that is none of a-z A-Z 0-9 . _ / -";
         }
     }
-    return true;
+    return base_path_fault(name) == NULL ? NULL
+                                         : "has a part, between slashes, that is empty, '.', '..' "
+                                           "or '.git'";
+}
+_Static_assert(WIRE_FILE_NAME_MAX == 96, "the text above says so");
+
+static bool file_name_ok(struct base_str name)
+{
+    return wire_file_name_fault(name) == NULL;
 }
 
 static bool version_text_ok(struct base_str version)
@@ -124,6 +132,7 @@ static enum base_status manifest_check(const struct wire_manifest *manifest)
 
 static void write_head(struct base_writer *writer, const struct wire_manifest *manifest)
 {
+    _Static_assert(WIRE_EXCLUSIVE_COUNT <= DECLARES, "they share a byte");
     base_writer_bytes(writer, MAGIC, MAGIC_SIZE);
     wire_text_write(writer, manifest->task_name, WIRE_TASK_NAME_MAX);
     wire_text_write(writer, manifest->version, WIRE_VERSION_TEXT_MAX);

@@ -68,6 +68,8 @@ BASE_NODISCARD enum base_status wire_manifest_encode(const struct wire_manifest 
 BASE_NODISCARD enum base_status wire_manifest_parse(const uint8_t *bytes, size_t size,
                                                     struct wire_manifest *out);
 
+// Why a file cannot be called `name`, as "is not 1 to 96 bytes long"; NULL: it can. Static text.
+const char *wire_file_name_fault(struct base_str name);
 // One entry, for the lists of files in this folder.
 bool wire_manifest_file_ok(const struct wire_manifest_file *file);
 void wire_manifest_file_write(struct base_writer *writer, const struct wire_manifest_file *file);

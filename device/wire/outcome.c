@@ -3,6 +3,8 @@
 // nothing is allocated.
 #include "wire/outcome.h"
 
+#include "base/check.h"
+
 #define FIGURES_FOLLOW 128u // in the byte of the kind
 
 bool wire_outcome_kind_ok(unsigned kind)
@@ -82,6 +84,7 @@ void wire_figures_write(struct base_writer *writer, const struct wire_figures *f
 
 void wire_figures_read(struct base_reader *reader, struct wire_figures *out)
 {
+    _Static_assert(WIRE_FIGURES_BYTES_MAX <= UINT8_MAX, "their size is a byte");
     struct base_reader inner;
     uint64_t value = 0;
     size_t size = base_reader_u8(reader);

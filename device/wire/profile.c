@@ -105,6 +105,7 @@ enum base_status wire_profile_encode(const struct wire_profile *profile,
         (!limits && profile->refused_count != 0)) {
         return BASE_ERR_INVALID;
     }
+    _Static_assert((FLAGS_SAID & WIRE_PROFILE_FLAG_PAIRS) == 0, "the pairs themselves say theirs");
     struct base_writer writer;
     base_writer_init(&writer, out,
                      capacity < WIRE_PROFILE_BYTES_MAX ? capacity : WIRE_PROFILE_BYTES_MAX);
@@ -150,6 +151,7 @@ static enum base_status parse_limits(struct base_reader *reader, struct wire_pro
 
 static enum base_status parse_frame(struct base_reader *reader, struct wire_profile *profile)
 {
+    base_assert(profile->tasks_max == 0 && profile->interval_s == 0); // as of version 1
     profile->version = base_reader_u8(reader);
     profile->flags = base_reader_u8(reader);
     BASE_TRY(reader->status);

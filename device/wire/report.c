@@ -58,6 +58,7 @@ enum base_status wire_report_encode(const struct wire_report *report, uint8_t *o
     }
     BASE_TRY(writer.status);
     *out_size = base_writer_size(&writer);
+    base_assert(*out_size <= capacity && *out_size <= WIRE_REPORT_BYTES_MAX);
     return BASE_OK;
 }
 

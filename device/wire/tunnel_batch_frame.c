@@ -50,6 +50,8 @@ enum base_status wire_tunnel_hello_encode(const struct wire_tunnel_hello *value,
     if (!hello_ok(value)) {
         return BASE_ERR_INVALID;
     }
+    _Static_assert(WIRE_TUNNEL_DICTS_MAX <= UINT8_MAX && WIRE_TUNNEL_CLASSES <= UINT8_MAX,
+                   "their counts are bytes");
     struct base_writer writer;
     wire_tunnel_begin(&writer, WIRE_TUNNEL_HELLO, out, capacity);
     base_writer_u8(&writer, value->single_reject ? 1 : WIRE_TUNNEL_VERSION);
@@ -75,6 +77,7 @@ enum base_status wire_tunnel_hello_encode(const struct wire_tunnel_hello *value,
 
 static void read_hello_lists(struct base_reader *reader, struct wire_tunnel_hello *out)
 {
+    base_assert(out->dict_count == 0 && out->class_count == 0);
     out->dict_count = base_reader_u8(reader);
     if (out->dict_count > WIRE_TUNNEL_DICTS_MAX) {
         base_reader_fail(reader, BASE_ERR_TOO_LARGE);
@@ -174,6 +177,7 @@ enum base_status wire_tunnel_batch_head_encode(const struct wire_tunnel_batch *v
     if (value->codec == WIRE_TUNNEL_ZSTD_DICT) {
         base_writer_u32(&writer, value->dict);
     }
+    base_assert(base_writer_size(&writer) <= WIRE_TUNNEL_BYTES_HEAD_MAX);
     return end_head(&writer, value->part_bytes, out_size);
 }
 
@@ -226,6 +230,7 @@ enum base_status wire_tunnel_batch_parse(const uint8_t *payload, size_t size,
         return BASE_ERR_INVALID;
     }
     out->part_bytes = part_of(out->sent_bytes);
+    base_assert(out->part_bytes <= out->sent_bytes && out->sent_bytes <= out->raw_bytes);
     out->bytes = base_reader_bytes(&reader, out->part_bytes);
     return base_reader_finish(&reader);
 }

@@ -140,6 +140,7 @@ static void wake(struct eng_pool *pool, uint32_t count)
 
 static void wait_done(struct eng_pool *pool, uint32_t chunks)
 {
+    base_assert(atomic_load(&pool->owner_waits) == 0); // one owner, one loop at a time
     uint64_t end_us = 0;
     for (uint32_t spins = 0; atomic_load(&pool->done) != chunks; spins++) {
         if (spins % SPIN_PAUSES != 0) {

@@ -90,6 +90,8 @@ uint64_t base_reader_u64(struct base_reader *reader)
 
 uint64_t base_reader_varint(struct base_reader *reader)
 {
+    base_assert(reader->start <= reader->at);
+    base_assert(reader->at <= reader->end);
     // Most are small, and check-ins are full of them.
     const uint8_t *at = reader->at;
     if (reader->status == BASE_OK && reader->end - at >= 2) {

@@ -23,6 +23,7 @@ static const char *const level_tags[BASE_LOG_LEVEL_COUNT] = {"ERROR", "WARN", "I
 
 static void write_stderr(void *ctx, enum base_log_level level, const char *area, const char *text)
 {
+    base_assert((unsigned)level < BASE_LOG_LEVEL_COUNT);
     (void)ctx;
     uint64_t now_us = base_clock_wall_us();
     time_t seconds = (time_t)(now_us / 1000000u);

@@ -260,6 +260,7 @@ enum base_status base_b64_decode(struct base_str text, uint8_t *out, size_t capa
         to[2] = (uint8_t)(c << 6 | d);
         to += 3;
     }
+    base_assert((size_t)(to - out) == whole / 4 * 3);
     if ((seen & B64_BAD) != 0) {
         return BASE_ERR_INVALID;
     }

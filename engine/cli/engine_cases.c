@@ -304,6 +304,7 @@ static enum outcome run_once(struct eng_cli *cli, const char *path,
     eng_session_free(one_case->session);
     eng_model_unref(one_case->model);
     base_arena_done(&one_case->scratch.arena);
+    base_assert(outcome != AMENDED); // run_case's to say
     return outcome;
 }
 
@@ -345,6 +346,7 @@ static const char **list_cases(struct eng_cli *cli, const char *folder, size_t *
     if (count > 0) {
         qsort(paths, count, sizeof *paths, by_name);
     }
+    base_assert(count < 2 || by_name(&paths[0], &paths[count - 1]) <= 0);
     *out_count = count;
     return paths;
 }

@@ -74,6 +74,7 @@ static bool find_computed(const struct eng_model *model, const char *name,
             if (node->outputs[i] == ENG_NONE) {
                 continue;
             }
+            base_assert(node->outputs[i] < graph->value_count);
             const char *value = graph->values[node->outputs[i]].name;
             is_found = is_found || strcmp(value, name) == 0;
             if (names != NULL) {
@@ -106,6 +107,7 @@ static bool read_expected(struct check *check)
         (void)eng_cli_complain(path, &check->error);
         return false;
     }
+    base_assert(list->count == 0 || list->names != NULL);
     uint32_t known = 0;
     for (uint32_t i = 0; i < list->count; i++) {
         bool is_output = i < eng_model_output_count(check->model) && is_nameless(check, i);
@@ -230,6 +232,7 @@ static int bisect(struct check *check)
 // Compares the outputs of a session; true when all agree.
 static bool outputs_agree(struct check *check, struct eng_session *session)
 {
+    base_assert((check->reference == NULL) == (check->cli->expected != NULL));
     bool agree = true;
     size_t compared = 0;
     for (size_t i = 0; i < eng_model_output_count(check->model); i++) {
@@ -267,6 +270,7 @@ static bool outputs_agree(struct check *check, struct eng_session *session)
 
 static int check_outputs(struct check *check)
 {
+    base_assert(check->reference == NULL && check->tested == NULL); // they would leak
     if (check->cli->expected != NULL && !read_expected(check)) {
         return ENG_CLI_FAILED;
     }
@@ -305,6 +309,7 @@ static int check_outputs(struct check *check)
 
 int eng_cli_check(struct eng_cli *cli)
 {
+    base_assert(cli->word_count >= 1);
     struct stat info;
     if (cli->onnx_cases) {
         return eng_cli_cases(cli);

@@ -87,6 +87,7 @@ static void fill_random(const struct eng_array *array, struct base_prng *prng)
 {
     int64_t count = eng_desc_count(&array->desc);
     size_t bytes = eng_dtype_bytes(array->desc.dtype);
+    base_assert(bytes > 0);
     for (int64_t i = 0; i < count; i++) {
         float number = (float)(2 * base_prng_unit(prng) - 1);
         char *at = (char *)array->data + (size_t)i * bytes;

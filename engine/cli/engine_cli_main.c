@@ -229,12 +229,14 @@ static error_t take_session_option(int key, char *text, struct argp_state *state
         cli->session.no_search = true;
         return 0;
     default:
+        base_assert(strchr(SESSION_KEYS, key) == NULL); // each of them has a case
         return ARGP_ERR_UNKNOWN;
     }
 }
 
 static error_t take_option(int key, char *text, struct argp_state *state, struct eng_cli *cli)
 {
+    base_assert(key != ARGP_KEY_ARG); // parse_one's
     switch (key) {
     case KEY_INPUT:
         return add_to_list(state, cli->inputs, &cli->input_count, text);
@@ -370,6 +372,7 @@ static const struct eng_cli_command *find_command(int argc, char **argv)
         }
         base_nearest_offer(&meant, commands[i].name);
     }
+    base_assert(meant.found == NULL || strcmp(meant.found, argv[1]) != 0);
     fprintf(stderr, "walle-engine: no command '%s'%s%s%s\n", argv[1],
             meant.found != NULL ? "; did you mean " : "", meant.found != NULL ? meant.found : "",
             meant.found != NULL ? "?" : "");
@@ -379,7 +382,7 @@ static const struct eng_cli_command *find_command(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    base_process_start();
+    base_process_start(ENG_CLI_FAILED);
     base_terminal_guard();
     if (base_process_version(argc, argv, "walle-engine")) {
         return ENG_CLI_OK;
@@ -393,12 +396,9 @@ int main(int argc, char **argv)
     const struct eng_cli_command *command = find_command(argc, argv);
     cli.session.memory_bytes_max = memory_default();
     parse_rest(command, argc - 1, argv + 1, &cli);
+    base_assert(cli.word_count >= command->words_min && cli.word_count <= command->words_max);
     base_arena_init(&cli.arena, base_alloc_heap(), ARENA_CHUNK, 0);
     int code = command->run(&cli);
     base_arena_done(&cli.arena);
-    if (fflush(stdout) != 0) {
-        fputs("walle-engine: standard output: not written whole\n", stderr);
-        code = code == ENG_CLI_OK ? ENG_CLI_FAILED : code;
-    }
     return code;
 }

@@ -15,6 +15,8 @@
 static double number_at(const struct eng_array *array, int64_t index, int part)
 {
     const void *data = array->data;
+    base_assert(index >= 0);
+    base_assert(part == 0 || array->desc.dtype == ENG_C64 || array->desc.dtype == ENG_C128);
     switch (array->desc.dtype) {
     case ENG_F32:
         return ((const float *)data)[index];

@@ -152,6 +152,7 @@ static void print_operator_counts(void)
 {
     static const char *const kinds[] = {"atomic", "transform", "composite", "control"};
     enum { KINDS = sizeof kinds / sizeof kinds[0] };
+    _Static_assert(KINDS == ENG_KIND_CONTROL + 1, "each kind has a name");
     size_t total = 0;
     size_t by_kind[KINDS] = {0};
     for (size_t i = 0; i < eng_operator_count(); i++) {
@@ -198,6 +199,7 @@ static void print_counts(void)
 
 int eng_cli_info(struct eng_cli *cli)
 {
+    base_assert(cli->word_count <= 1);
     if (cli->counts) {
         print_counts();
     }

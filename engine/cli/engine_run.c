@@ -174,6 +174,7 @@ int eng_cli_run(struct eng_cli *cli)
 
 int eng_cli_search(struct eng_cli *cli)
 {
+    base_assert(cli->word_count == 1);
     struct eng_model *model = eng_cli_model(cli->words[0], NULL);
     if (model == NULL) {
         return ENG_CLI_FAILED;
@@ -245,6 +246,7 @@ static void print_attr(const struct eng_attr *attr)
         printf("%s]", attr->count > SHOWN_VALUES ? ",..." : "");
         break;
     default:
+        base_assert(attr->kind == ENG_ATTR_GRAPH || attr->kind == ENG_ATTR_OTHER);
         printf("{...}");
         break;
     }
@@ -253,6 +255,7 @@ static void print_attr(const struct eng_attr *attr)
 // Depth is bounded by the reader (ENG_GRAPH_DEPTH_MAX).
 static void print_graph(const struct eng_graph *graph, int indent)
 {
+    base_assert(indent >= 0 && indent <= 4 * (int)ENG_GRAPH_DEPTH_MAX);
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const struct eng_node *node = &graph->nodes[n];
         printf("%*s%u %s", indent, "", n, node->op);
@@ -300,6 +303,7 @@ static enum base_status dump_program(struct eng_session *session, struct base_er
 
 int eng_cli_dump(struct eng_cli *cli)
 {
+    base_assert(cli->word_count == 1);
     struct eng_model *model = eng_cli_model(cli->words[0], NULL);
     if (model == NULL) {
         return ENG_CLI_FAILED;

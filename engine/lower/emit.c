@@ -301,6 +301,7 @@ enum base_status eng_emit_gather(struct eng_lower *lower, uint32_t data, uint32_
         to.dims[to.rank++] = from.dims[d];
         gather.inner *= from.dims[d];
     }
+    base_assert(gather.outer * gather.n * gather.inner == eng_desc_count(&from));
     uint32_t inputs[2];
     BASE_TRY(eng_lower_as(lower, data, ENG_PLAIN, false, &inputs[0]));
     BASE_TRY(eng_lower_as(lower, indices, ENG_PLAIN, false, &inputs[1]));

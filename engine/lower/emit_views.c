@@ -285,6 +285,7 @@ static enum base_status matrix_of(struct eng_lower *lower, struct eng_factor fac
         t = tensor_of(lower, plain);
         eng_layout_strides(&t->desc, ENG_PLAIN, strides);
     }
+    base_assert(t->desc.rank >= 2);
     uint32_t last = t->desc.rank - 1;
     uint32_t row = factor.transposed ? last : last - 1;
     uint32_t col = factor.transposed ? last - 1 : last;
@@ -346,6 +347,7 @@ static enum base_status matmul_desc(struct eng_lower *lower, struct eng_factor l
     const struct eng_desc *db = eng_lower_desc(lower, right.tensor);
     char text[2][64];
     uint32_t rank = da->rank > db->rank ? da->rank : db->rank;
+    base_assert(rank <= ENG_RANK_MAX);
     bool fits = da->rank >= 2 && db->rank >= 2 && da->dtype == db->dtype;
     *out = (struct eng_desc){.dtype = da->dtype, .rank = rank};
     for (uint32_t d = 0; fits && d + 2 < rank; d++) {
@@ -413,6 +415,7 @@ enum base_status eng_emit_matmul(struct eng_lower *lower, struct eng_factor left
     struct matrix mb;
     BASE_TRY(matrix_of(lower, left, true, &ma));
     BASE_TRY(matrix_of(lower, right, true, &mb));
+    base_assert(mb.cols == desc.dims[desc.rank - 1]);
     struct batch_dim dims[ENG_RANK_MAX];
     uint32_t batch = batch_dims(&desc, &ma, &mb, dims);
     if (batch > ENG_RANK_MAX - 3) {

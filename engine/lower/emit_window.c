@@ -53,6 +53,7 @@ static enum base_status conv_desc(struct eng_lower *lower, const struct eng_conv
                               eng_desc_text(weight, text[0], sizeof(text[0])),
                               eng_desc_text(in, text[1], sizeof(text[1])), conv->groups);
     }
+    base_assert(out->rank == conv->spatial + 2 && out->rank <= 5); // what CHANNELS_LAST has
     return BASE_OK;
 }
 

@@ -437,6 +437,8 @@ static enum base_status touch_outputs(struct eng_lower *lower)
 enum base_status eng_lower_run(struct eng_lower *lower, uint32_t first, uint32_t *out_next)
 {
     const struct eng_graph *graph = lower->root.graph;
+    base_assert(first <= graph->node_count);
+    base_assert(lower->scope == &lower->root && lower->node == NULL);
     if (lower->error != NULL) {
         lower->error->status = BASE_OK;
     }

@@ -84,6 +84,7 @@ static enum base_status copy_tensors(struct eng_lower *lower, const struct eng_l
     }
     for (uint32_t i = 0; i < part->tensor_count; i++) {
         uint32_t *alias = &part->tensors[i].alias;
+        base_assert(*alias == ENG_NONE || lower->notes[*alias].stamp == lower->stamp);
         *alias = *alias == ENG_NONE ? ENG_NONE : lower->notes[*alias].mapped;
     }
     return BASE_OK;
@@ -104,6 +105,7 @@ static void map_epilogue(const struct eng_lower *lower, struct eng_epilogue *epi
 static enum base_status copy_command(struct eng_lower *lower, const struct eng_command *from,
                                      struct eng_program *part)
 {
+    base_assert(from->op != ENG_OP_CONV_CHAIN); // made by fusion alone, and has tensors within
     struct eng_command *to;
     BASE_TRY(eng_program_command(part, from->op, from->input_count, from->output_count, &to));
     uint32_t *inputs = to->inputs;
@@ -181,6 +183,8 @@ enum base_status eng_lower_evaluate(struct eng_lower *lower, const uint32_t *ten
     uint32_t *roots = base_arena_alloc(&scratch, (size_t)count * sizeof(uint32_t) + 1);
     if (roots != NULL) {
         for (uint32_t i = 0; i < count; i++) {
+            base_assert(tensor_of(lower, tensors[i])->layout == ENG_PLAIN);
+            base_assert(tensor_of(lower, tensors[i])->kind != ENG_VIRTUAL);
             uint32_t alias = tensor_of(lower, tensors[i])->alias;
             roots[i] = alias == ENG_NONE ? tensors[i] : alias;
         }
@@ -227,6 +231,7 @@ static enum base_status want(struct eng_lower *lower, uint32_t tensor, bool *out
         }
         note->stamp = lower->stamp;
         const struct eng_tensor *t = tensor_of(lower, at);
+        base_assert(note->producer == ENG_NONE || note->producer < lower->program->command_count);
         if (at < lower->top.tensors) {
             BASE_TRY(eng_lower_want(lower, at));
             *out_any = true;
@@ -311,6 +316,7 @@ static enum base_status pick_outputs(struct eng_lower *lower, const struct eng_n
             *all = false;
             continue;
         }
+        base_assert(count <= i); // there is room for one each
         picks[count++] = (struct folded){.value = node->outputs[i], .tensor = slot->tensor};
     }
     *out_count = count;

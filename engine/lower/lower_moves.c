@@ -130,6 +130,7 @@ static enum base_status concat_desc(struct eng_lower *lower, const uint32_t *ten
                                   eng_desc_text(from, text, sizeof(text)));
         }
     }
+    base_assert(axis < to.rank);
     *out = to;
     return BASE_OK;
 }
@@ -162,6 +163,7 @@ enum base_status eng_lower_concat(struct eng_lower *lower, const uint32_t *tenso
         at += from->dims[axis];
         BASE_TRY(eng_lower_add(lower, &move, &wide));
     }
+    base_assert(at == to.dims[axis]);
     return eng_lower_end(lower, &move, ENG_PLAIN, out);
 }
 

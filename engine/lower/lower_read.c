@@ -96,6 +96,7 @@ const struct eng_desc *eng_lower_desc(const struct eng_lower *lower, uint32_t te
 
 static bool int_at(enum eng_dtype dtype, const void *data, int64_t index, int64_t *out)
 {
+    base_assert(index >= 0);
     switch (dtype) {
     case ENG_I64:
         *out = ((const int64_t *)data)[index];
@@ -131,6 +132,7 @@ static bool int_at(enum eng_dtype dtype, const void *data, int64_t index, int64_
 
 static bool float_at(enum eng_dtype dtype, const void *data, double *out)
 {
+    base_assert(dtype > ENG_UNDEFINED && dtype < ENG_DTYPE_COUNT);
     int64_t whole;
     switch (dtype) {
     case ENG_F32:
@@ -163,6 +165,7 @@ enum base_status eng_lower_ints(struct eng_lower *lower, const struct eng_node *
     struct eng_array array;
     BASE_TRY(eng_lower_content(lower, tensor, &array));
     int64_t count = eng_desc_count(&array.desc);
+    base_assert(count == 0 || array.data != NULL);
     static const int64_t zero;
     int64_t probe;
     if (!int_at(array.desc.dtype, &zero, 0, &probe)) {
@@ -237,6 +240,7 @@ enum base_status eng_lower_broadcast(struct eng_lower *lower, const struct eng_n
     }
     for (uint32_t t = 0; t < count; t++) {
         const struct eng_desc *desc = eng_lower_desc(lower, tensors[t]);
+        base_assert(desc->rank <= all.rank);
         for (uint32_t d = 0; d < desc->rank; d++) {
             int64_t *to = &all.dims[all.rank - desc->rank + d];
             if (*to == desc->dims[d] || desc->dims[d] == 1) {
@@ -389,6 +393,7 @@ enum base_status eng_lower_const_f32(struct eng_lower *lower, enum eng_dtype dty
                               eng_dtype_name(dtype));
     }
     const struct eng_desc desc = {.dtype = dtype};
+    base_assert(eng_dtype_bytes(dtype) <= sizeof(bits));
     return eng_lower_const(lower, &desc, &bits, out);
 }
 

@@ -366,6 +366,7 @@ enum eng_layout eng_lower_natural(const struct eng_lower *lower, uint32_t tensor
     int64_t other = 0;
     for (uint32_t i = 0; i < t->region_count; i++) {
         const struct eng_region *region = &t->regions[i];
+        base_assert(region->rank <= ENG_REGION_RANK_MAX);
         int64_t volume = 1;
         int64_t step = 0;
         for (uint32_t d = 0; d < region->rank; d++) {

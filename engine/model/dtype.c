@@ -63,6 +63,7 @@ enum base_status eng_desc_check(const struct eng_desc *desc, int64_t *out_count)
             return BASE_ERR_OVERFLOW;
         }
     }
+    base_assert(count >= 1 && count <= ENG_ELEMENTS_MAX);
     *out_count = empty ? 0 : count;
     return BASE_OK;
 }

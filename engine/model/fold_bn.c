@@ -236,6 +236,7 @@ static bool match(const struct fold *fold, const struct eng_node *bn, struct fol
     if (x->producer == ENG_NONE || fold->uses[bn->inputs[BN_X]] != 1) {
         return false;
     }
+    base_assert(x->producer < fold->graph->node_count);
     struct eng_node *node = &fold->graph->nodes[x->producer];
     const struct eng_value *weights = constant(fold, node, 1);
     if (weights == NULL || node->inputs[0] == ENG_NONE || node->output_count != 1) {

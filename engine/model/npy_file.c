@@ -91,6 +91,7 @@ static enum base_status parse_shape(struct base_str text, struct eng_desc *desc)
             return BASE_ERR_INVALID;
         }
     }
+    base_assert(at <= text.size && desc->rank <= ENG_RANK_MAX);
     return at < text.size ? BASE_OK : BASE_ERR_INVALID;
 }
 

@@ -35,6 +35,7 @@ enum base_status eng_onnx_tensor(struct eng_onnx *onnx, const Onnx__TensorProto 
     const struct eng_tensor_source source = {
         .arena = onnx->arena, .mappings = onnx->mappings, .loose = loose};
     BASE_TRY(eng_tensor_proto_data(&proto, &source, out_array, onnx->error));
+    base_assert(out_array->data != NULL || eng_desc_count(&out_array->desc) == 0);
     if (proto.name.size == 0) {
         *out_name = "";
         return BASE_OK;
@@ -46,6 +47,8 @@ enum base_status eng_onnx_tensor(struct eng_onnx *onnx, const Onnx__TensorProto 
 // What the file's first IR versions leave open: the kind follows from the field that is set.
 static Onnx__AttributeProto__AttributeType guess_type(const Onnx__AttributeProto *message)
 {
+    base_assert(!message->has_type ||
+                message->type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__UNDEFINED);
     if (message->has_f) {
         return ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT;
     }
@@ -235,6 +238,7 @@ enum base_status eng_onnx_type(struct eng_onnx *onnx, const Onnx__TypeProto *mes
     const Onnx__TypeProto *inner = innermost(message, &kind);
     if (inner == NULL || inner->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE) {
         if (kind != ENG_VALUE_TENSOR) {
+            base_assert(kind != ENG_VALUE_UNKNOWN);
             value->type = kind;
         }
         return BASE_OK; // maps and sparse tensors: unknown; no supported operator takes them

@@ -160,6 +160,7 @@ static enum base_status read_inputs(struct scope *scope)
         }
         BASE_TRY(add_value(scope, name, &number));
         BASE_TRY(eng_onnx_type(scope->onnx, m->input[i]->type, &scope->values[number]));
+        base_assert(graph->input_count <= i);
         graph->inputs[graph->input_count++] = number;
     }
     return BASE_OK;
@@ -190,6 +191,7 @@ static enum base_status begin_node(struct scope *scope, const Onnx__NodeProto *m
         return eng_node_error(node, onnx->error, BASE_ERR_INVALID,
                               "the model does not import the operator's domain '%.40s'", domain);
     }
+    base_assert(node->domain[0] != '\0' || node->opset <= ENG_OPSET_MAX); // check_versions
     node->input_count = (uint32_t)message->n_input;
     node->output_count = (uint32_t)message->n_output;
     node->attr_count = (uint32_t)message->n_attribute;
@@ -326,6 +328,7 @@ static bool constant_content(const struct eng_node *node, struct eng_array *out)
         out->data = (void *)(uintptr_t)attr->u.ints;
         return true;
     default:
+        base_assert(attr->kind == ENG_ATTR_GRAPH || attr->kind == ENG_ATTR_OTHER);
         return false;
     }
 }
@@ -354,6 +357,7 @@ static enum base_status read_nodes(struct scope *scope)
         if (constant_content(node, &content)) {
             set_initializer(&scope->values[node->outputs[0]], &content);
         } else {
+            base_assert(graph->node_count <= n);
             graph->nodes[graph->node_count++] = *node;
         }
     }
@@ -376,6 +380,7 @@ static enum base_status read_outputs(struct scope *scope)
             return fail(scope, BASE_ERR_INVALID, "nothing computes the output", name);
         }
         BASE_TRY(status);
+        base_assert(number < scope->value_count);
         if (!scope->values[number].is_initializer) {
             BASE_TRY(eng_onnx_type(scope->onnx, m->output[i]->type, &scope->values[number]));
         }

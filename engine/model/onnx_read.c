@@ -79,6 +79,8 @@ int32_t eng_onnx_opset(const struct eng_onnx *onnx, const char *domain)
 
 static enum base_status check_versions(const struct eng_onnx *onnx)
 {
+    _Static_assert(ENG_OPSET_MIN < ENG_OPSET_FULL && ENG_OPSET_FULL <= ENG_OPSET_MAX,
+                   "what is read as ENG_OPSET_FULL has rows of its own");
     const Onnx__ModelProto *m = onnx->message;
     if (m->ir_version < IR_VERSION_MIN || m->ir_version > IR_VERSION_MAX) {
         return base_error_set(onnx->error, BASE_ERR_UNSUPPORTED,
@@ -179,6 +181,7 @@ enum base_status eng_onnx_read(struct eng_model *model, const struct eng_read_op
     if (status == BASE_ERR_NOMEM) {
         status = base_error_set(error, status, "out of memory while reading the model");
     }
+    base_assert(status != BASE_OK || model->graph != NULL);
     eng_scan_done(&onnx.scan);
     base_arena_done(&scratch);
     return status;

@@ -71,6 +71,7 @@ static enum base_status read_sequence(const uint8_t *bytes, size_t size, struct 
 static enum base_status read_optional(const uint8_t *bytes, size_t size, struct base_arena *arena,
                                       struct eng_tensor_list *list, struct base_error *error)
 {
+    base_assert(list->inner == ENG_VALUE_UNKNOWN && list->count == 0);
     struct base_reader reader;
     struct eng_wire_field field;
     base_reader_init(&reader, bytes, size);

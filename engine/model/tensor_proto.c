@@ -67,6 +67,7 @@ static enum base_status add_dims(struct eng_tensor_proto *proto, const struct en
 static enum base_status add_external(struct eng_tensor_proto *proto,
                                      const struct eng_wire_field *entry)
 {
+    base_assert(entry->type == ENG_WIRE_BYTES);
     struct base_str key = {0}, value = {0};
     struct base_reader reader;
     base_reader_init(&reader, entry->bytes, entry->size);
@@ -106,6 +107,7 @@ static enum base_status add_name(struct eng_tensor_proto *proto, const struct en
 static enum base_status add_field(struct eng_tensor_proto *proto,
                                   const struct eng_wire_field *field)
 {
+    base_assert(proto->desc.rank <= ENG_RANK_MAX);
     switch (field->number) {
     case FIELD_DIMS:
         return add_dims(proto, field);
@@ -236,6 +238,7 @@ static enum base_status put_field(struct decode *decode, const struct eng_wire_f
     if (field->number == FIELD_STRINGS) {
         return put_string(decode, field);
     }
+    base_assert(decode->bytes <= sizeof(uint64_t)); // see put
     bool is_fixed = field->number == FIELD_FLOATS || field->number == FIELD_DOUBLES;
     if (field->type != ENG_WIRE_BYTES) {
         bool fits = field->number == FIELD_FLOATS    ? field->type == ENG_WIRE_FIXED32

@@ -6,6 +6,7 @@
 #include "program/fuse.h"
 
 #include "base/alloc.h"
+#include "base/check.h"
 #include "program/fuse_index.h"
 
 #define SCRATCH_CHUNK_BYTES ((size_t)64 << 10)
@@ -15,6 +16,7 @@ enum pass { PASS_SWEEP, PASS_PATTERNS, PASS_EPILOGUES, PASS_EXPRESSIONS, PASS_CH
 static enum base_status run_pass(struct eng_program *program, enum pass pass,
                                  struct base_arena *scratch)
 {
+    base_assert((unsigned)pass <= PASS_CHAINS);
     struct eng_fuse fuse;
     base_arena_reset(scratch);
     BASE_TRY(eng_fuse_init(&fuse, program, scratch));

@@ -112,6 +112,7 @@ static bool match_mask(struct attention *attention, uint32_t tensor)
     if (!eng_fuse_is_binary(attention->fuse, add, ENG_ADD)) {
         return false;
     }
+    base_assert(add->input_count == 2);
     for (uint32_t i = 0; i < 2; i++) {
         struct attention tried = *attention;
         uint32_t scores = eng_fuse_root(attention->fuse, add->inputs[i]);
@@ -163,6 +164,7 @@ static bool match_attention(struct attention *attention)
         !match_scores(attention, softmax->inputs[0])) {
         return false;
     }
+    base_assert(attention->first->op == ENG_OP_MATMUL && second->op == ENG_OP_MATMUL);
     uint32_t m = attention->first->u.matmul.batch_rank, n = second->u.matmul.batch_rank;
     attention->scale *= attention->first->u.matmul.alpha;
     const int64_t *one = &attention->first->box.size[m], *two = &second->box.size[n];
@@ -219,6 +221,7 @@ static bool match_permutation(const struct attention *attention, const struct en
                 best = i;
             }
         }
+        base_assert(best < region->rank);
         used[best] = true;
         box.size[d] = region->size[best];
         source.stride[d] = region->src_stride[best];

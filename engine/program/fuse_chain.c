@@ -123,6 +123,7 @@ enum base_status eng_fuse_chains(struct eng_fuse *fuse, int64_t bytes_min)
             continue;
         }
         const uint32_t before = find_before(fuse, c), behind = find_behind(fuse, c);
+        base_assert((before == ENG_NONE || before < c) && (behind == ENG_NONE || behind > c));
         uint32_t parts[ENG_CHAIN_MAX], count = 0;
         int64_t between = 0;
         if (before != ENG_NONE) {

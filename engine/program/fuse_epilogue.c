@@ -117,6 +117,7 @@ static enum base_status take_sum(const struct eng_fuse *fuse, struct eng_command
 // Takes in the only reader of the product's result, if it is something an epilogue can do.
 static enum base_status take_next(struct eng_fuse *fuse, uint32_t *at, bool *out_taken)
 {
+    base_assert(!fuse->gone[*at]);
     struct eng_program *program = fuse->program;
     struct eng_command product = program->commands[*at];
     uint32_t next = eng_fuse_only_reader(fuse, product.outputs[0]);

@@ -206,6 +206,7 @@ static bool emit(const struct cone *cone, struct built *built)
             struct eng_expr_op constant = {.kind = ENG_EXPR_CONST};
             struct eng_view view = {.offset = views[o].offset};
             if (member != cone->count) {
+                base_assert(member >= i); // made before this one, which is number i - 1
                 registers[o] = made[member];
             } else if (constant_of(cone, c, o, &constant.alpha)) {
                 if (!push(built, &constant, &registers[o])) {

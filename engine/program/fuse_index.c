@@ -79,6 +79,8 @@ enum base_status eng_fuse_init(struct eng_fuse *fuse, struct eng_program *progra
             }
         }
     }
+    base_assert(program->tensor_count == 0 ||
+                fill[program->tensor_count - 1] == fuse->first[program->tensor_count]);
     return BASE_OK;
 }
 

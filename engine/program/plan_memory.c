@@ -76,6 +76,7 @@ static bool reads_in_step(const struct eng_command *command, uint32_t input)
 static uint32_t block_to_reuse(const struct planner *planner, uint32_t at,
                                const struct eng_command *command)
 {
+    base_assert(command->outputs[0] != ENG_NONE && at < planner->program->command_count);
     const struct eng_program *program = planner->program;
     size_t bytes = eng_desc_bytes(&program->tensors[command->outputs[0]].desc);
     for (uint32_t i = 0; i < command->input_count && command->output_count == 1; i++) {
@@ -289,6 +290,7 @@ static enum base_status place_by_time(const struct planner *planner, size_t *out
     uint32_t ended = 0;
     for (uint32_t i = 0; i < planner->count; i++) { // blocks were made in order of their begin
         struct block *block = &planner->blocks[i];
+        base_assert(i == 0 || planner->blocks[i - 1].begin <= block->begin);
         for (; ended < planner->count && ending[ended].end < block->begin; ended++) {
             const struct block *old = &planner->blocks[ending[ended].number];
             give_back(&list, old->offset, old->bytes);

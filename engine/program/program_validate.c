@@ -119,6 +119,7 @@ static enum base_status check_ports(const struct check *check)
             return refuse(check, "input %" PRIu32 " is no real tensor", i);
         }
         uint32_t alias = tensor_at(check, input)->alias;
+        base_assert(alias == ENG_NONE || alias < check->program->tensor_count); // check_alias
         if (!check->written[alias == ENG_NONE ? input : alias]) {
             return refuse(check, "input %" PRIu32 " is not computed before", i);
         }
@@ -260,6 +261,7 @@ static enum base_status check_conv(const struct check *check)
 // Each convolution reads the result of the one before, and the command's ports are theirs.
 static enum base_status check_chain(const struct check *check)
 {
+    base_assert(check->command->output_count > 0); // check_ports
     const struct eng_conv_chain *chain = check->command->u.chain;
     if (chain == NULL || chain->count < 2 || chain->count > ENG_CHAIN_MAX) {
         return refuse(check, "no chain");
@@ -404,6 +406,8 @@ static enum base_status check_parameters(const struct check *check)
 
 enum base_status eng_program_validate(const struct eng_program *program, struct base_error *error)
 {
+    base_assert(program->tensor_count <= program->tensor_capacity);
+    base_assert(program->command_count <= program->command_capacity);
     struct check check = {.program = program, .error = error};
     check.written = calloc((size_t)program->tensor_count + 1, sizeof(bool));
     if (check.written == NULL) {

@@ -151,6 +151,7 @@ static bool split(const struct grid *grid, bool outer, struct pieces *pieces)
             if (piece->level != at) {
                 continue;
             }
+            base_assert(piece->factor > 0);
             int64_t period = level->range / piece->factor;
             if (period > 0 && piece->size > period && level->range % piece->factor == 0 &&
                 piece->size % period == 0 && pieces->count < ENG_WIDE_RANK_MAX) {
@@ -189,6 +190,7 @@ static bool place_inner(struct grid *grid, const struct eng_wide *inner)
     }
     for (uint32_t p = 0; p < pieces.count; p++) {
         const struct piece *piece = &pieces.items[p];
+        base_assert(piece->level < grid->count);
         struct level *level = &grid->levels[piece->level];
         if (piece->size == 1) {
             continue;
@@ -249,6 +251,7 @@ static enum eng_merge clip_piece(const struct level *level, struct piece *piece,
     if (!meet(level->outer_at - low, piece->factor, level->inner_factor, &begin, &every)) {
         return ENG_MERGE_EMPTY;
     }
+    base_assert(begin >= 0 && every > 0);
     int64_t from = floor_div(low - level->outer_at + piece->factor - 1, piece->factor);
     if (from > begin) {
         begin += (from - begin + every - 1) / every * every;
@@ -275,6 +278,7 @@ static enum eng_merge clip_piece(const struct level *level, struct piece *piece,
 static enum eng_merge clip_level(const struct level *level, uint32_t at, struct pieces *pieces,
                                  struct eng_wide *out)
 {
+    base_assert(level->inner_factor > 0 && level->inner_size > 0);
     int64_t low = level->inner_at;
     int64_t high = low + (level->inner_size - 1) * level->inner_factor;
     int64_t first = level->outer_at;

@@ -41,6 +41,7 @@ static double (*const library[ENG_UNARY_COUNT])(double) = {
 // What is neither in the library nor has parameters.
 static double plain_unary(enum eng_unary_fn fn, double value)
 {
+    base_assert((unsigned)fn < ENG_UNARY_COUNT && library[fn] == NULL);
     switch (fn) {
     case ENG_NEG:
         return -value;

@@ -75,6 +75,7 @@ static double flops_rate(const struct stopwatch *watch, const struct eng_rate_so
         uint64_t begin = now_us(watch);
         double done = run(source->ctx, rounds);
         uint64_t end = now_us(watch);
+        base_assert(end >= begin);
         if (done <= 0) {
             return 0;
         }

@@ -335,6 +335,8 @@ static void confirm(struct eng_search *search, const struct eng_search_query *qu
     const uint32_t fixed = fixed_row(problem);
     const uint32_t winner = problem->chosen;
     const bool is_extra = query->kind != ENG_SEARCH_ALGORITHM;
+    base_assert(winner < problem->row_count);
+    base_assert(problem->rows[winner].measured_us >= 0); // take_fastest chose it
     if (fixed == ROW_NONE || winner == fixed || problem->rows[fixed].measured_us < 0) {
         return;
     }
@@ -360,6 +362,8 @@ static void confirm(struct eng_search *search, const struct eng_search_query *qu
 static enum base_status measure_rows(struct eng_search *search, struct eng_search_problem *problem,
                                      const struct eng_search_query *query)
 {
+    base_assert(problem->row_count <= ENG_SEARCH_CANDIDATES_MAX);
+    base_assert(problem->chosen < problem->row_count);
     bool tried[ENG_SEARCH_CANDIDATES_MAX] = {false};
     const double best_cost = estimate(&problem->rows[problem->chosen]);
     const bool is_extra = query->kind != ENG_SEARCH_ALGORITHM;

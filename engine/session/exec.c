@@ -106,6 +106,7 @@ static void release_packed(const struct eng_prepare *ctx, const struct eng_progr
 static enum base_status prepare_steps(struct eng_exec *exec, const struct eng_prepare *ctx,
                                       size_t *out_scratch)
 {
+    base_assert(exec->step_count == 0);
     const struct eng_program *program = exec->program;
     size_t scratch = 0;
     exec->steps = base_arena_zalloc(ctx->arena, (program->command_count + 1) * sizeof *exec->steps);
@@ -245,7 +246,9 @@ enum base_status eng_exec_init(struct eng_exec *exec, const struct eng_program *
     BASE_TRY(lay_out(exec, ctx, &plan)); // what is too large fails before anything is packed
     BASE_TRY(prepare_steps(exec, ctx, &scratch));
     if (scratch > buffer_limit(ctx)) {
-        return BASE_ERR_TOO_LARGE;
+        return base_error_set(ctx->error, BASE_ERR_TOO_LARGE,
+                              "a step needs %zu bytes beside the activations, more than %zu",
+                              scratch, buffer_limit(ctx));
     }
     if (scratch > 0) {
         scratch = base_aligned(scratch, ALIGNMENT);
@@ -281,6 +284,7 @@ static enum base_status name_failure(const struct eng_step *step, const struct e
 
 enum base_status eng_exec_run(const struct eng_exec *exec, const struct eng_exec_run *run)
 {
+    base_assert(exec->step_count == exec->program->command_count);
     struct base_error local = {0};
     struct eng_run state = {
         .data = exec->data,

@@ -122,6 +122,7 @@ static enum base_status run_commands(const struct folding *folding)
         BASE_TRY(reserve_scratch(fold, step.scratch_bytes));
         BASE_TRY(place_outputs(folding, command));
         find_inputs(folding, command);
+        base_assert(step.scratch_bytes <= fold->scratch_bytes);
         struct eng_run run = {.data = folding->data,
                               .pool = fold->pool,
                               .scratch = fold->scratch,

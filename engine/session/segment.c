@@ -287,6 +287,8 @@ static enum base_status add_result(const struct build *build, uint32_t value,
         return BASE_OK;
     }
     struct eng_slot slot = *bound;
+    base_assert(slot.type != ENG_VALUE_TENSOR ||
+                slot.tensor < build->segment->program.tensor_count);
     struct base_arena *arena = &build->segment->arena;
     uint32_t count = slot.type == ENG_VALUE_TENSOR     ? 1
                      : slot.type == ENG_VALUE_SEQUENCE ? slot.item_count
@@ -361,6 +363,7 @@ static enum base_status lower_once(struct build *build, bool *out_is_final)
 {
     const struct eng_session_options *options = &build->session->options;
     struct eng_segment *segment = build->segment;
+    base_assert(segment->exec.program == NULL); // what it has lies in the arena that is emptied
     base_arena_reset(&segment->arena);
     build->session->fold.work = 0;
     segment->bindings = NULL;
@@ -417,6 +420,7 @@ static enum base_status plan(const struct build *build)
     BASE_TRY(eng_program_validate(&segment->program, build->error));
 #endif
     BASE_TRY(eng_exec_init(&segment->exec, &segment->program, &prepare));
+    base_assert(segment->exec.step_count == segment->program.command_count);
     if (session->options.trace) {
         segment->events = base_arena_zalloc(&segment->arena, (segment->exec.step_count + 1u) *
                                                                  sizeof *segment->events);

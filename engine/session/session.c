@@ -37,6 +37,7 @@ static enum base_status share_packs(struct eng_model *model)
 
 static enum base_status choose_kernels(struct eng_session *session, struct base_error *error)
 {
+    base_assert(session->kernels == NULL);
     const char *isa = session->options.isa;
     if (isa == NULL || isa[0] == '\0') {
         isa = getenv("WALLE_ENGINE_ISA");
@@ -122,6 +123,7 @@ static enum base_status show_initializers(struct eng_session *session)
 
 static enum base_status fill(struct eng_session *session, struct base_error *error)
 {
+    base_assert(session->options.threads > 0);
     const struct eng_graph *graph = session->model->graph;
     struct base_arena *arena = &session->arena;
     size_t values = (size_t)graph->value_count + 1;
@@ -171,6 +173,7 @@ enum base_status eng_session_new(struct eng_model *model, const struct eng_sessi
         eng_session_free(session);
         return status == BASE_ERR_NOMEM ? base_error_set(error, status, "out of memory") : status;
     }
+    base_assert(session->isa != NULL); // eng_session_stats reads it
     *out_session = session;
     return BASE_OK;
 }
@@ -264,6 +267,7 @@ void eng_session_stats(const struct eng_session *session, struct eng_session_sta
     };
     for (uint32_t i = 0; i < session->segment_count; i++) {
         const struct eng_segment *segment = session->segments[i];
+        base_assert(segment->exec.step_count == segment->program.command_count); // it was planned
         stats.arena_bytes += segment->exec.buffer_bytes;
         stats.plan_bytes += segment->arena.used_bytes;
         stats.by_contents |= segment->by_contents || session->segment_count > 1;

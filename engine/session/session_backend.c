@@ -124,6 +124,7 @@ static double raster_bytes(const struct eng_program *program, const struct eng_c
 
 static struct work work_of(const struct eng_program *program, const struct eng_command *command)
 {
+    base_assert(command->output_count > 0);
     struct work w = {.ops = OPS_OF_ELEMENT};
     for (uint32_t i = 0; i < command->output_count; i++) {
         w.elements += count_of(program, command->outputs[i]);

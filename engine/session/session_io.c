@@ -33,6 +33,7 @@ static enum base_status check_index(const struct eng_session *session, size_t in
 static enum base_status check_desc(const struct eng_value *value, const struct eng_desc *desc,
                                    struct base_error *error)
 {
+    base_assert(value->desc.rank <= ENG_RANK_MAX);
     int64_t count = 0;
     char have[96];
     char want[96];
@@ -274,6 +275,7 @@ enum base_status eng_session_set_sequence(struct eng_session *session, size_t in
         .items = block,
     };
     input->has_data = true;
+    base_assert(session->model->graph->inputs[index] < session->model->graph->value_count);
     session->live[session->model->graph->inputs[index]] = input->live;
     session->has_run = false; // plans of other shapes are dropped when they do not fit
     return BASE_OK;

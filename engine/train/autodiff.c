@@ -182,6 +182,7 @@ static struct places places_of(const struct eng_box *box, const struct eng_view 
 static enum base_status sum_run(struct eng_ad *ad, struct places *places, uint32_t *gradient,
                                 bool *done)
 {
+    base_assert(ad_volume(&places->box) == ad_count(ad, *gradient));
     uint32_t end = places->box.rank, begin;
     int64_t outer = 1, n = 1, inner = 1;
     while (end > 0 && places->view.stride[end - 1] != 0) {
@@ -223,6 +224,7 @@ static bool is_dense(const struct places *places, int64_t count)
 static enum base_status put_back(struct eng_ad *ad, uint32_t tensor, const struct places *places,
                                  uint32_t *gradient)
 {
+    base_assert(ad_volume(&places->box) == ad_count(ad, *gradient));
     struct eng_region *region = base_arena_zalloc(ad->program->arena, sizeof(*region));
     struct eng_view dense = ad_dense_view(&places->box);
     struct eng_command *raster = NULL;

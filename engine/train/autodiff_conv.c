@@ -201,6 +201,7 @@ static enum base_status by_input(struct eng_ad *ad, const struct eng_command *co
     uint32_t x = command->inputs[0], w = command->inputs[1], inputs[2] = {dy, w};
     struct eng_desc desc = ad_tensor(ad, x)->desc;
     struct eng_conv inner;
+    base_assert(ad_tensor(ad, dy)->desc.rank == conv->spatial + 2);
     int64_t dims[ENG_SPATIAL_MAX] = {0};
     bool is_strided = false;
     for (uint32_t s = 0; s < conv->spatial; s++) {
@@ -230,6 +231,8 @@ static enum base_status by_input(struct eng_ad *ad, const struct eng_command *co
 static bool tap_region(const struct eng_conv *conv, const struct eng_tensor *input,
                        const struct eng_desc *output, int64_t tap, struct eng_region *region)
 {
+    base_assert(input->desc.rank == conv->spatial + 2);
+    base_assert(tap < taps_of(conv));
     int64_t strides[ENG_RANK_MAX], channels = input->desc.dims[1], left = tap;
     int64_t row = taps_of(conv) * channels;
     uint32_t spatial = conv->spatial, last = spatial + 1;
@@ -323,6 +326,8 @@ static enum base_status by_products(struct eng_ad *ad, const struct weights_shap
             row = weights_shape->taps * weights_shape->c * weights_shape->groups;
     struct eng_command *matmul = NULL;
     bool is_one = weights_shape->groups == 1;
+    base_assert(ad_count(ad, dy) == weights_shape->rows * m);
+    base_assert(ad_count(ad, windows) == weights_shape->rows * row);
     BASE_TRY(ad_flat(ad, ad_tensor(ad, dy)->desc.dtype, m * weights_shape->c * weights_shape->taps,
                      out));
     BASE_TRY(ad_command(ad, ENG_OP_MATMUL, &(struct ad_ports){inputs, 2, *out}, &matmul));
@@ -382,6 +387,7 @@ static enum base_status by_weights(struct eng_ad *ad, const struct eng_command *
                               .m = y.dims[1] / conv->groups,
                               .c = ad_tensor(ad, x)->desc.dims[1] / conv->groups,
                               .taps = taps_of(conv)};
+    base_assert(ad_count(ad, w) == y.dims[1] * s.c * s.taps);
     if (s.taps > TAPS_MAX || eng_desc_count(&y) == 0 ||
         has_weights_kernel(ad, conv, x, y.dims[1])) {
         const uint32_t inputs[2] = {x, dy};

@@ -5,6 +5,8 @@
 // is summed when the gradient is given on.
 #include "train/autodiff_rules.h"
 
+#include "base/check.h"
+
 // --- unary ------------------------------------------------------------------------------------
 
 // Derivative at x, where y = f(x) is at hand; every function returns the register of f'(x).
@@ -37,6 +39,7 @@ static bool is_known_by_y(enum eng_unary_fn fn)
 static bool slope_from_y(struct ad_expr *expr, const struct eng_unary *unary, uint8_t output,
                          uint8_t *out)
 {
+    base_assert(is_known_by_y(unary->fn)); // `output` is y
     switch (unary->fn) {
     case ENG_RELU: // output is not below 0
         *out = ad_unary(expr, ENG_SIGN, output);
@@ -78,6 +81,7 @@ static bool slope_from_y(struct ad_expr *expr, const struct eng_unary *unary, ui
 static bool slope_of_library(struct ad_expr *expr, enum eng_unary_fn fn, uint8_t value,
                              uint8_t *out)
 {
+    base_assert(!is_known_by_y(fn)); // `value` is x
     uint8_t square = 0;
     switch (fn) {
     case ENG_ABS:
@@ -189,6 +193,7 @@ static uint8_t gelu_tanh_slope(struct ad_expr *expr, uint8_t value)
 static bool slope_of_activation(struct ad_expr *expr, const struct eng_unary *unary, uint8_t value,
                                 uint8_t *out)
 {
+    base_assert(!is_known_by_y(unary->fn)); // `value` is x
     double alpha = (double)unary->alpha, beta = (double)unary->beta;
     switch (unary->fn) {
     case ENG_LEAKY_RELU:
@@ -305,6 +310,7 @@ static uint8_t by_first(struct ad_expr *expr, enum eng_binary_fn fn,
                          either(expr, ad_above(expr, ad_unary(expr, ENG_NEG, operands->a), 0),
                                 operands->b, ad_const(expr, 1)));
     default: // SQUARED_DIFF
+        base_assert(fn == ENG_SQUARED_DIFF);
         return ad_binary(expr, ENG_MUL, ad_times(expr, operands->dy, 2),
                          ad_binary(expr, ENG_SUB, operands->a, operands->b));
     }
@@ -355,6 +361,7 @@ static uint8_t by_second(struct ad_expr *expr, enum eng_binary_fn fn,
                          ad_unary(expr, ENG_NEG,
                                   ad_unary(expr, ENG_RELU, ad_unary(expr, ENG_NEG, operands->a))));
     default:
+        base_assert(fn == ENG_SQUARED_DIFF);
         return ad_binary(expr, ENG_MUL, ad_times(expr, operands->dy, -2),
                          ad_binary(expr, ENG_SUB, operands->a, operands->b));
     }
@@ -367,6 +374,7 @@ static bool has_slope(enum eng_binary_fn fn)
 
 enum base_status ad_rule_binary(struct eng_ad *ad, const struct eng_command *command, uint32_t dy)
 {
+    base_assert(ad_volume(&command->box) == ad_count(ad, dy));
     enum eng_binary_fn fn = command->u.binary.fn;
     if (!has_slope(fn)) {
         return ad_refuse(ad, command, eng_binary_text(fn));

@@ -119,6 +119,8 @@ enum base_status ad_rule_matmul(struct eng_ad *ad, const struct eng_command *com
         step *= size[d];
         rows *= size[d];
     }
+    base_assert(command->box.rank == batch + 3);
+    base_assert(rows * n == ad_count(ad, dy));
     if (matmul->epilogue.has_activation || matmul->epilogue.residual != ENG_NONE) {
         return ad_refuse(ad, command, "fused");
     }

@@ -29,6 +29,7 @@ static int64_t magnitude(int64_t stride)
 // over all the smaller ones can reach.
 static bool reads_once(const struct eng_region *region, const int64_t *strides)
 {
+    base_assert(region->rank <= ENG_REGION_RANK_MAX);
     uint32_t order[ENG_REGION_RANK_MAX], count = 0;
     int64_t reach = 0;
     for (uint32_t d = 0; d < region->rank; d++) {
@@ -100,6 +101,7 @@ static bool relax(struct eng_ad *ad, const struct moves *moves, uint32_t source)
 
 enum base_status ad_rule_raster(struct eng_ad *ad, const struct eng_command *command, uint32_t dy)
 {
+    base_assert(ad_count(ad, dy) == ad_count(ad, command->outputs[0]));
     for (uint32_t i = 0; i < command->input_count; i++) {
         uint32_t source = ENG_NONE, dx = ENG_NONE;
         struct moves moves = {0};
@@ -159,6 +161,8 @@ static enum base_status one_int(struct eng_ad *ad, int64_t value, uint32_t *out)
 // Indices as I64 with negative ones counted from the end: SELECT(i < 0, i + count, i).
 static enum base_status positive(struct eng_ad *ad, uint32_t indices, int64_t count, uint32_t *out)
 {
+    base_assert(ad_tensor(ad, indices)->desc.dtype == ENG_I64 ||
+                ad_tensor(ad, indices)->desc.dtype == ENG_I32);
     struct eng_box row = ad_row(ad, indices);
     const struct eng_view each = ad_dense_view(&row);
     uint32_t wide = indices, zero = ENG_NONE, size = ENG_NONE, is_negative = ENG_NONE,
@@ -265,6 +269,8 @@ enum base_status ad_rule_scatter(struct eng_ad *ad, const struct eng_command *co
 {
     const struct eng_scatter *s = &command->u.scatter;
     uint32_t data = command->inputs[0], at = command->inputs[1], updates = command->inputs[2];
+    base_assert(ad_count(ad, at) == s->count);
+    base_assert(ad_count(ad, updates) == s->count * s->inner);
     struct eng_command *made = NULL;
     if (s->fn != ENG_SCATTER_SET && s->fn != ENG_SCATTER_ADD) {
         return ad_refuse(ad, command, "products and extremes");

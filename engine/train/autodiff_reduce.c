@@ -79,6 +79,7 @@ static void reduce_gradient(struct ad_expr *expr, const struct eng_reduce *reduc
                         ad_unary(expr, ENG_EXP, ad_unary(expr, ENG_NEG, output)));
         break;
     default: // LOG_SUM_EXP
+        base_assert(reduce->fn == ENG_REDUCE_LOG_SUM_EXP);
         (void)ad_binary(expr, ENG_MUL, dy,
                         ad_unary(expr, ENG_EXP, ad_binary(expr, ENG_SUB, value, output)));
         break;
@@ -127,6 +128,7 @@ enum base_status ad_rule_softmax(struct eng_ad *ad, const struct eng_command *co
     struct eng_view short_view = across(s->inner);
     enum eng_dtype dtype = ad_tensor(ad, dy)->desc.dtype;
     uint32_t product = dy, sum = ENG_NONE, dx = ENG_NONE, y = command->outputs[0];
+    base_assert(ad_volume(&box) == ad_count(ad, dy));
     struct ad_expr e;
     if (!s->log) {
         ad_expr_init(&e, &box);
@@ -161,6 +163,7 @@ static enum base_status split_box(struct eng_ad *ad, const struct eng_command *c
                                   struct norm_parts *out)
 {
     const struct eng_norm *norm = &command->u.norm;
+    base_assert(norm->groups * norm->n == ad_count(ad, command->inputs[0]));
     bool has_scale = command->input_count > 1 && command->inputs[1] != ENG_NONE;
     bool has_bias = command->input_count > 2 && command->inputs[2] != ENG_NONE;
     out->scale = (struct eng_view){0};
@@ -260,6 +263,10 @@ enum base_status ad_rule_norm(struct eng_ad *ad, const struct eng_command *comma
 {
     struct norm_parts parts = {0};
     uint32_t d = dy, d_scale = ENG_NONE;
+    base_assert(ad_count(ad, dy) == ad_count(ad, command->inputs[0]));
+    if (ad_count(ad, dy) == 0) {
+        return BASE_OK; // of no groups, or of empty ones: what is given on would be none
+    }
     BASE_TRY(normalise_again(ad, command, &parts));
     if (ad_needs(ad, command, 1)) {
         BASE_TRY(product(ad, &parts.box, dy, parts.normal, &d_scale));

@@ -59,6 +59,7 @@ enum base_status ad_rule_resize(struct eng_ad *ad, const struct eng_command *com
 {
     const struct eng_resize *resize = command->u.resize;
     struct eng_desc in = ad_tensor(ad, command->inputs[0])->desc, out = ad_tensor(ad, dy)->desc;
+    base_assert(in.rank == out.rank);
     int64_t outer = 1, inner = eng_desc_count(&out);
     uint32_t gradient = dy, matrix = ENG_NONE;
     if (inner == 0 || (in.dtype != ENG_F32 && in.dtype != ENG_F64)) {
@@ -80,5 +81,6 @@ enum base_status ad_rule_resize(struct eng_ad *ad, const struct eng_command *com
         }
         outer *= in.dims[d];
     }
+    base_assert(outer == ad_count(ad, command->inputs[0]));
     return ad_give(ad, command->inputs[0], gradient);
 }

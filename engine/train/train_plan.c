@@ -65,6 +65,7 @@ static enum base_status explain_stop(const struct eng_graph *graph, uint32_t nex
 static enum base_status lower_model(struct eng_trainer *trainer, const struct eng_array *inputs,
                                     uint32_t *out_output, struct base_error *error)
 {
+    base_assert(trainer->plan->program.tensor_count == 0);
     const struct eng_graph *graph = trainer->model->graph;
     struct eng_train_plan *plan = trainer->plan;
     struct eng_lower_options *options = base_arena_zalloc(&plan->arena, sizeof(*options));
@@ -206,6 +207,7 @@ static void place_params(struct eng_trainer *trainer)
 static enum base_status build(struct eng_trainer *trainer, const struct eng_batch *batch,
                               struct base_error *error)
 {
+    base_assert(batch->input_count == trainer->model->graph->input_count);
     struct eng_train_plan *plan = trainer->plan;
     uint32_t count = trainer->model->graph->input_count;
     struct eng_criterion criterion = {.loss = trainer->options.loss,

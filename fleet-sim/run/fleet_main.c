@@ -26,7 +26,7 @@ static void on_signal(int number)
 
 int main(int argc, char **argv)
 {
-    base_process_start();
+    base_process_start(SIM_EXIT_LOCAL);
     base_terminal_guard();
     if (base_process_version(argc, argv, "walle-fleet-sim")) {
         return EXIT_SUCCESS;

@@ -10,10 +10,12 @@
 #include "svc/trust/director.h"
 #include "svc/reply.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define API_PREFIX BASE_STR(GW_API_PATH)
+#define API_PREFIX     BASE_STR(GW_API_PATH)
+#define NAME_SHOWN_MAX 40u // of a parameter that nobody knows
 
 // One row a route, each with the least role that may and what it is about: a test walks them all
 // against what every role, scenario and tenant may do.
@@ -321,10 +323,26 @@ enum base_status gw_api_who(struct gw_api_call *call, const struct gw_json_at *r
     return gw_json_text(root, gw_json_optional("by", GW_TRUST_BY_MAX), &call->who.by, error);
 }
 
+bool gw_api_unknown(struct gw_api_call *call, struct base_str name, const char *why)
+{
+    struct base_error error;
+    const int shown = (int)(name.size < NAME_SHOWN_MAX ? name.size : NAME_SHOWN_MAX);
+
+    (void)base_error_set(&error, BASE_ERR_INVALID, "query: unknown parameter '%.*s': %s", shown,
+                         name.data, why);
+    return gw_api_fail(call, BASE_ERR_INVALID, error.text);
+}
+
 bool gw_api_no_query(struct gw_api_call *call)
 {
-    return gw_api_exchange(call)->request.query.size == 0 ||
-           gw_api_fail(call, BASE_ERR_INVALID, "query: this resource takes no parameters");
+    struct base_str query = gw_api_exchange(call)->request.query;
+    size_t size = 0;
+
+    while (size < query.size && query.data[size] != '=' && query.data[size] != '&') {
+        size++;
+    }
+    return query.size == 0 || gw_api_unknown(call, (struct base_str){query.data, size},
+                                             "this resource takes no parameters");
 }
 
 static bool take_parameter(struct gw_api_call *call, struct base_str name, struct base_str value)
@@ -342,14 +360,13 @@ static bool take_parameter(struct gw_api_call *call, struct base_str name, struc
         return decode(gw_api_exchange(call)->arena, value, &call->after) ||
                gw_api_fail(call, BASE_ERR_INVALID, "query: after is not a key");
     }
-    return gw_api_fail(call, BASE_ERR_INVALID, "query: the parameters are limit and after");
+    return gw_api_unknown(call, name, "the parameters are limit and after");
 }
 
 static bool refuse_parameter(struct gw_api_call *call, struct base_str name, struct base_str value)
 {
-    (void)name;
     (void)value;
-    return gw_api_fail(call, BASE_ERR_INVALID, "query: unknown parameter");
+    return gw_api_unknown(call, name, "this resource does not take it");
 }
 
 // Each parameter to `filter`, and what that does not know to `other`.
@@ -448,9 +465,14 @@ void gw_api_page_take(struct gw_api_call *call, json_t *items, size_t expected, 
 void gw_api_failed(struct gw_core *core, struct gw_api_call *call, enum base_status status,
                    const struct base_error *error, const char *what)
 {
-    const char *detail = error != NULL && error->text[0] != '\0' ? error->text : what;
+    const char *detail = what != NULL ? what : base_status_text(status);
+    char both[BASE_ERROR_TEXT_MAX];
 
-    gw_reply_failure(gw_api_exchange(call), status,
-                     detail != NULL ? detail : base_status_text(status),
-                     gw_core_retry_after_s(core));
+    if (error != NULL && error->text[0] != '\0') {
+        detail = error->text;
+    } else if (error != NULL && what != NULL && status != BASE_ERR_NOT_FOUND) {
+        (void)snprintf(both, sizeof(both), "%s: %s", what, base_status_text(status));
+        detail = both;
+    }
+    gw_reply_failure(gw_api_exchange(call), status, detail, gw_core_retry_after_s(core));
 }

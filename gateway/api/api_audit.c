@@ -370,10 +370,11 @@ void gw_api_entry_log(struct gw_core *core, const struct gw_api_call *call, cons
     char tenant[GW_TENANT_NAME_MAX + 1];
     json_t *detail = detail_of(&exchange->reply);
     const char *text = json_string_value(detail);
-    bool refused = exchange->reply.status >= 400 && !asks_for_blobs(&exchange->reply, text);
+    bool asked = asks_for_blobs(&exchange->reply, text); // once for the manifest, once for the rest
+    bool refused = exchange->reply.status >= 400 && !asked;
     enum base_log_level level = exchange->reply.status >= 500 ? BASE_LOG_ERROR
                                 : refused                     ? BASE_LOG_WARN
-                                : bulk                        ? BASE_LOG_DEBUG
+                                : bulk || asked               ? BASE_LOG_DEBUG
                                                               : BASE_LOG_INFO;
 
     char by[2 * GW_TOKEN_NAME_MAX + 1];

@@ -90,6 +90,8 @@ static inline struct gw_exchange *gw_api_exchange(const struct gw_api_call *call
 
 // ---- Helpers of `prepare`: false after filling the reply with what is wrong
 bool gw_api_fail(struct gw_api_call *call, enum base_status status, const char *detail);
+// Refuses a parameter by its name; `why` says what the resource takes.
+bool gw_api_unknown(struct gw_api_call *call, struct base_str name, const char *why);
 bool gw_api_path_id(struct gw_api_call *call); // segments[1] as 16 hex digits into `id`
 // ?limit= and ?after=; other parameters are refused. `after` stays text.
 bool gw_api_paging(struct gw_api_call *call);
@@ -139,7 +141,8 @@ struct base_str gw_api_text_take(struct gw_api_call *call, json_t *root);
 // {"items": [...], "next": key or null}; takes both, `next` NULL is null. A list with fewer than
 // `expected` items lost some to want of memory and becomes a 503.
 void gw_api_page_take(struct gw_api_call *call, json_t *items, size_t expected, json_t *next);
-// Problem for a failed call of the core; `error` may hold the text.
+// Problem for a failed call of the core. `error` may hold the text; one that holds none is told as
+// "what: why", why being the status. Without `error`, `what` is the whole text; NULL: the status.
 void gw_api_failed(struct gw_core *core, struct gw_api_call *call, enum base_status status,
                    const struct base_error *error, const char *what);
 

@@ -74,7 +74,7 @@ void gw_api_device_count(struct gw_core *core, struct gw_api_call *call)
         seen != NULL ? gw_preview_run(core, call->preview, seen) : BASE_ERR_NOMEM;
 
     if (status != BASE_OK) {
-        gw_api_failed(core, call, status, NULL, "count");
+        gw_api_failed(core, call, status, NULL, "the devices could not be counted");
     } else {
         json_t *by = json_object();
         for (uint32_t i = 0; i < GW_PREVIEW_ATTRS; ++i) {

@@ -211,7 +211,7 @@ void gw_api_preview(struct gw_core *core, struct gw_api_call *call)
         status = gw_preview_run(core, call->preview, seen);
     }
     if (status != BASE_OK) {
-        gw_api_failed(core, call, status, NULL, "preview");
+        gw_api_failed(core, call, status, NULL, "the preview could not be made");
     } else {
         gw_api_answer_take(
             call, 200,

@@ -227,8 +227,7 @@ static bool take_filter(struct gw_api_call *call, struct base_str name, struct b
     }
     *out_known = false;
     return base_str_equal(name, BASE_STR("limit")) || base_str_equal(name, BASE_STR("after")) ||
-           gw_api_fail(call, BASE_ERR_INVALID,
-                       "query: the parameters are limit, after, id, state and task");
+           gw_api_unknown(call, name, "the parameters are limit, after, id, state and task");
 }
 
 bool gw_api_rollout_list_prepare(struct gw_api_call *call)
@@ -599,7 +598,8 @@ void gw_api_rollout_lift(struct gw_core *core, struct gw_api_call *call)
         status = gw_rollout_get(core, call->id, &view);
     }
     if (status != BASE_OK) {
-        gw_api_failed(core, call, status, &error, "lift");
+        gw_api_failed(core, call, status, &error,
+                      status == BASE_ERR_NOT_FOUND ? "no such rollout" : "lift");
         return;
     }
     answer_rollout(core, call, 200, &view);

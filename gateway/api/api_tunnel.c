@@ -50,8 +50,7 @@ static bool take(struct gw_api_call *call, struct base_str name, struct base_str
         query->limit = (uint32_t)number;
         return good || gw_api_fail(call, BASE_ERR_INVALID, "query: limit is 1 to 1000");
     }
-    return gw_api_fail(call, BASE_ERR_INVALID,
-                       "query: the parameters are after, since_ms, task, device and limit");
+    return gw_api_unknown(call, name, "the parameters are after, since_ms, task, device and limit");
 }
 
 bool gw_api_records_prepare(struct gw_api_call *call)

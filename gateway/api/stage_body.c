@@ -166,7 +166,7 @@ static enum base_status parse_retries(const struct gw_json_at *at, struct pol_st
         if (count > 0 && out->gate.rule == POL_GATE_LOGRANK) {
             return base_error_set(error, BASE_ERR_INVALID,
                                   "%s%s: the rule logrank counts a device's first failure",
-                                  at->path, names[i]);
+                                  retries.path, names[i]);
         }
     }
     return BASE_OK;

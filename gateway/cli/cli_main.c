@@ -329,7 +329,7 @@ static void take_format(struct cli *cli)
 
 int main(int argc, char **argv)
 {
-    base_process_start();
+    base_process_start(CLI_EXIT_LOCAL);
     base_terminal_guard();
     static struct cli cli;
 
@@ -354,8 +354,5 @@ int main(int argc, char **argv)
         code = command->run(&cli);
     }
     cli_http_done();
-    if ((fflush(stdout) != 0 || ferror(stdout)) && code == CLI_EXIT_OK) {
-        code = cli_fail(CLI_EXIT_LOCAL, "standard output: cannot write");
-    }
     return (int)code;
 }

@@ -149,6 +149,40 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
 
 // ---- Settings
 
+static bool is_override(const struct arguments *arguments, struct base_str name)
+{
+    for (uint32_t i = 0; i < arguments->override_count; i++) {
+        if (base_str_equal(base_str_of(arguments->overrides[i].name), name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Puts before an error that begins with a setting's name where that is set: "FILE:LINE: ".
+static void place(const struct arguments *arguments, const struct gw_http_config *config,
+                  struct base_error *error)
+{
+    const struct base_error why = *error;
+    const struct base_str name = {why.text, strcspn(why.text, ":")};
+    uint32_t line = gw_http_config_line(config, name);
+    if (line != 0) {
+        (void)base_error_set(error, why.status, "%.100s:%u: %s", arguments->config_path, line,
+                             why.text);
+    } else if (is_override(arguments, name)) {
+        (void)base_error_set(error, why.status, "command line: %s", why.text);
+    }
+}
+
+// Says what is wrong on standard error. False.
+static bool complain(const struct arguments *arguments, const struct gw_http_config *config,
+                     struct base_error *error)
+{
+    place(arguments, config, error);
+    fprintf(stderr, "%s\n", error->text);
+    return false;
+}
+
 // False: the setting is none of them.
 static bool parse_metrics_access(const char *text, enum gw_metrics_access *out)
 {
@@ -162,6 +196,34 @@ static bool parse_metrics_access(const char *text, enum gw_metrics_access *out)
         }
     }
     return false;
+}
+
+static enum base_status check_words(const struct gw_http_config *config,
+                                    enum base_log_level *out_level, struct base_error *error)
+{
+    enum gw_metrics_access access;
+    if (strcmp(config->device_auth, "optional") != 0 &&
+        strcmp(config->device_auth, "required") != 0) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "device.auth: '%.60s' is not optional or required",
+                              config->device_auth);
+    }
+    if (strcmp(config->tunnel_unknown_uploads, "accept") != 0 &&
+        strcmp(config->tunnel_unknown_uploads, "refuse") != 0) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "tunnel.unknown_uploads: '%.60s' is not accept or refuse",
+                              config->tunnel_unknown_uploads);
+    }
+    if (!parse_metrics_access(config->metrics_access, &access)) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "metrics.access: '%.60s' is not loopback, open or token",
+                              config->metrics_access);
+    }
+    return base_log_level_parse(config->log_level, out_level) == BASE_OK
+               ? BASE_OK
+               : base_error_set(error, BASE_ERR_INVALID,
+                                "log.level: '%.60s' is not error, warn, info or debug",
+                                config->log_level);
 }
 
 // File, then command line. Says what is wrong on standard error.
@@ -188,56 +250,37 @@ static bool read_config(const struct arguments *arguments, struct gw_http_config
             return false;
         }
     }
-    if (strcmp(config.device_auth, "optional") != 0 &&
-        strcmp(config.device_auth, "required") != 0) {
-        fprintf(stderr, "device.auth: '%s' is not optional or required\n", config.device_auth);
-        return false;
-    }
-    if (strcmp(config.tunnel_unknown_uploads, "accept") != 0 &&
-        strcmp(config.tunnel_unknown_uploads, "refuse") != 0) {
-        fprintf(stderr, "tunnel.unknown_uploads: '%s' is not accept or refuse\n",
-                config.tunnel_unknown_uploads);
-        return false;
-    }
-    enum gw_metrics_access access;
-    if (!parse_metrics_access(config.metrics_access, &access)) {
-        fprintf(stderr, "metrics.access: '%s' is not loopback, open or token\n",
-                config.metrics_access);
-        return false;
-    }
-    if (base_log_level_parse(config.log_level, out_level) != BASE_OK) {
-        fprintf(stderr, "log.level: '%s' is not error, warn, info or debug\n", config.log_level);
-        return false;
+    if (check_words(&config, out_level, &error) != BASE_OK) {
+        return complain(arguments, &config, &error);
     }
     *out = config;
     return true;
 }
 
 // First line of the token file, without its end.
-static bool read_token(const char *setting, const char *path, char *out)
+static enum base_status read_token(const char *setting, const char *path, char *out,
+                                   struct base_error *error)
 {
     out[0] = '\0';
     if (path[0] == '\0') {
-        return true;
+        return BASE_OK;
     }
-    struct base_error error = {0};
-    if (gw_secret_line_read(path, false, out, TOKEN_BYTES_MAX, &error) != BASE_OK) {
-        fprintf(stderr, "%s: %s\n", setting, error.text);
-        return false;
-    }
-    return true;
+    struct base_error why = {0};
+    enum base_status status = gw_secret_line_read(path, false, out, TOKEN_BYTES_MAX, &why);
+    return status == BASE_OK ? BASE_OK : base_error_set(error, status, "%s: %s", setting, why.text);
 }
 
-static bool read_own(const struct arguments *arguments, const struct gw_http_config *config,
-                     struct gw_own_tokens *out)
+static enum base_status read_own(const struct arguments *arguments,
+                                 const struct gw_http_config *config, struct gw_own_tokens *out,
+                                 struct base_error *error)
 {
-    struct base_error error = {0};
+    struct base_error why = {0};
     const char *file = config->admin_token_file;
-    if (gw_own_tokens_read(out, arguments->dir, file, &error) != BASE_OK) {
-        fprintf(stderr, "%s%s\n", file[0] != '\0' ? "admin.token_file: " : "", error.text);
-        return false;
-    }
-    return true;
+    enum base_status status = gw_own_tokens_read(out, arguments->dir, file, &why);
+    return status == BASE_OK
+               ? BASE_OK
+               : base_error_set(error, status, "%s%s", file[0] != '\0' ? "admin.token_file: " : "",
+                                why.text);
 }
 
 static uint64_t draw(void *ctx)
@@ -358,6 +401,7 @@ static void reload(const struct arguments *arguments, struct gw_server *server,
     if (!read_config(arguments, &config, &level)) {
         base_log_error(log, "gateway", "reload refused: settings stay as they were");
     } else if (gw_server_reload(server, &config, &error) != BASE_OK) {
+        place(arguments, &config, &error);
         base_log_error(log, "gateway", "reload refused: %s", error.text);
     } else {
         base_log_info(log, "gateway", "reloaded");
@@ -451,16 +495,76 @@ static void announce(const struct gw_server *server, struct gw_own_tokens *token
     if (h2c[0] != '\0') {
         printf("listening h2c %s\n", h2c);
     }
-    (void)fflush(stdout);
+    if (fflush(stdout) != 0 || ferror(stdout)) { // whoever waits for the lines has gone: no end
+        base_log_warn(log, "gateway", "standard output: cannot write");
+        clearerr(stdout);
+    }
 }
 
-static bool make_dir(const char *dir)
+// ---- Before the start
+
+// A data folder that is there, with what a start reads in it; or room for one.
+static enum base_status check_dir(const struct arguments *arguments,
+                                  const struct gw_http_config *config, struct base_error *error)
 {
-    if (mkdir(dir, 0700) == 0 || errno == EEXIST) {
-        return true;
+    struct gw_own_tokens tokens;
+    char above[PATH_MAX];
+    struct stat about;
+    if (stat(arguments->dir, &about) == 0) {
+        if (!S_ISDIR(about.st_mode)) {
+            return base_error_set(error, BASE_ERR_INVALID, "%s: %s", arguments->dir,
+                                  strerror(ENOTDIR));
+        }
+        enum base_status read = read_own(arguments, config, &tokens, error);
+        explicit_bzero(&tokens, sizeof(tokens));
+        return read == BASE_OK ? gw_online_keys_check(arguments->dir, error) : read;
     }
-    fprintf(stderr, "%s: %s\n", dir, strerror(errno));
-    return false;
+    int size = snprintf(above, sizeof(above), "%s", arguments->dir);
+    if (size < 0 || (size_t)size >= sizeof(above) || access(dirname(above), W_OK | X_OK) != 0) {
+        return base_error_set(error, BASE_ERR_IO, "%s: cannot be made: %s", arguments->dir,
+                              strerror(errno));
+    }
+    char token[TOKEN_BYTES_MAX];
+    enum base_status read = read_token("admin.token_file", config->admin_token_file, token, error);
+    explicit_bzero(token, sizeof(token));
+    return read;
+}
+
+// What a start would refuse is refused here. Nothing is made, written or bound.
+static enum base_status look(const struct arguments *arguments, const struct gw_http_config *config,
+                             struct base_error *error)
+{
+    char token[TOKEN_BYTES_MAX];
+    struct gw_evidence_keys evidence;
+    BASE_TRY(check_dir(arguments, config, error));
+    enum base_status read = read_token("ddi.token_file", config->ddi_token_file, token, error);
+    explicit_bzero(token, sizeof(token));
+    BASE_TRY(read);
+    BASE_TRY(gw_evidence_keys_parse(base_str_of(config->evidence_keys), &evidence, error));
+    return gw_server_check(arguments->dir, config, error);
+}
+
+// A new one is made only for a gateway that could start: else the refused start would leave it.
+static enum base_status make_dir(const struct arguments *arguments,
+                                 const struct gw_http_config *config, struct base_error *error)
+{
+    const char *dir = arguments->dir;
+    if (access(dir, F_OK) != 0) {
+        BASE_TRY(look(arguments, config, error));
+        BASE_TRY(gw_server_ports_free(config, error));
+    }
+    return mkdir(dir, 0700) == 0 || errno == EEXIST
+               ? BASE_OK
+               : base_error_set(error, BASE_ERR_IO, "%s: %s", dir, strerror(errno));
+}
+
+// The folder and the secrets of operators.
+static enum base_status open_dir(struct gateway *gateway, struct base_error *error)
+{
+    const struct gw_http_config *config = gateway->config;
+    BASE_TRY(make_dir(gateway->arguments, config, error));
+    BASE_TRY(read_own(gateway->arguments, config, &gateway->tokens, error));
+    return read_token("ddi.token_file", config->ddi_token_file, gateway->ddi_token, error);
 }
 
 static int run(const struct arguments *arguments, const struct gw_http_config *config,
@@ -468,12 +572,14 @@ static int run(const struct arguments *arguments, const struct gw_http_config *c
 {
     struct gateway gateway = {
         .arguments = arguments, .config = config, .log = log, .signals = catch_signals()};
-    if (gateway.signals < 0 || !make_dir(arguments->dir) ||
-        !read_own(arguments, config, &gateway.tokens) ||
-        !read_token("ddi.token_file", config->ddi_token_file, gateway.ddi_token)) {
+    struct base_error error = {0};
+    if (gateway.signals < 0) {
         return EXIT_FAILURE;
     }
-    struct base_error error = {0};
+    if (open_dir(&gateway, &error) != BASE_OK) {
+        (void)complain(arguments, config, &error);
+        return EXIT_FAILURE;
+    }
     int status = EXIT_FAILURE;
     if (gw_online_keys_open(arguments->dir, &gateway.keys, &error) != BASE_OK ||
         open_core(&gateway, &error) != BASE_OK || open_tunnel(&gateway, &error) != BASE_OK) {
@@ -485,7 +591,7 @@ static int run(const struct arguments *arguments, const struct gw_http_config *c
                                                          .tunnel = gateway.tunnel,
                                                          .log = log};
         if (gw_server_new(&server_options, &gateway.server, &error) != BASE_OK) {
-            fprintf(stderr, "%s\n", error.text);
+            (void)complain(arguments, config, &error);
         } else {
             announce(gateway.server, &gateway.tokens, log);
             warn_root(gateway.core, log);
@@ -504,51 +610,11 @@ static int run(const struct arguments *arguments, const struct gw_http_config *c
     return status;
 }
 
-// A data folder that is there, with what a start reads in it; or room for one.
-static bool check_dir(const struct arguments *arguments, const struct gw_http_config *config)
-{
-    struct gw_own_tokens tokens;
-    struct base_error error = {0};
-    char above[PATH_MAX];
-    struct stat about;
-    if (stat(arguments->dir, &about) == 0) {
-        if (!S_ISDIR(about.st_mode)) {
-            fprintf(stderr, "%s: %s\n", arguments->dir, strerror(ENOTDIR));
-            return false;
-        }
-        bool read = read_own(arguments, config, &tokens);
-        explicit_bzero(&tokens, sizeof(tokens));
-        if (read && gw_online_keys_check(arguments->dir, &error) != BASE_OK) {
-            fprintf(stderr, "%s\n", error.text);
-            return false;
-        }
-        return read;
-    }
-    int size = snprintf(above, sizeof(above), "%s", arguments->dir);
-    if (size < 0 || (size_t)size >= sizeof(above) || access(dirname(above), W_OK | X_OK) != 0) {
-        fprintf(stderr, "%s: cannot be made: %s\n", arguments->dir, strerror(errno));
-        return false;
-    }
-    char token[TOKEN_BYTES_MAX];
-    bool read = read_token("admin.token_file", config->admin_token_file, token);
-    explicit_bzero(token, sizeof(token));
-    return read;
-}
-
-// --check-config: what a start would refuse is refused here. Nothing is made, written or bound.
 static int check_config(const struct arguments *arguments, const struct gw_http_config *config)
 {
-    char token[TOKEN_BYTES_MAX];
-    struct gw_evidence_keys evidence;
     struct base_error error = {0};
-    if (!check_dir(arguments, config) ||
-        !read_token("ddi.token_file", config->ddi_token_file, token)) {
-        return EXIT_USAGE;
-    }
-    explicit_bzero(token, sizeof(token));
-    if (gw_evidence_keys_parse(base_str_of(config->evidence_keys), &evidence, &error) != BASE_OK ||
-        gw_server_check(arguments->dir, config, &error) != BASE_OK) {
-        fprintf(stderr, "%s\n", error.text);
+    if (look(arguments, config, &error) != BASE_OK) {
+        (void)complain(arguments, config, &error);
         return EXIT_USAGE;
     }
     puts("the settings are good");
@@ -557,7 +623,7 @@ static int check_config(const struct arguments *arguments, const struct gw_http_
 
 int main(int argc, char **argv)
 {
-    base_process_start();
+    base_process_start(EXIT_FAILURE);
     base_terminal_guard();
     if (base_process_version(argc, argv, "walle-gateway")) {
         return EXIT_SUCCESS;

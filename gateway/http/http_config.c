@@ -15,11 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KIB      UINT64_C(1024)
-#define MIB      (1024 * KIB)
-#define GIB      (1024 * MIB)
-#define DAY_MS   UINT64_C(86400000)
-#define ROWS_MAX 256
+#define KIB    UINT64_C(1024)
+#define MIB    (1024 * KIB)
+#define GIB    (1024 * MIB)
+#define DAY_MS UINT64_C(86400000)
 // One stranger's part of it is enough for one body.
 #define MEMORY_LEAST (GW_BUDGET_STRANGER_PART * GW_BUDGET_MEMORY_MIN)
 #define FILES_LEAST  (GW_BUDGET_STRANGER_PART * GW_BUDGET_FILES_MIN)
@@ -211,7 +210,7 @@ static const struct gw_config_row rows[] = {
 };
 
 #define ROW_COUNT (sizeof(rows) / sizeof(rows[0]))
-_Static_assert(ROW_COUNT <= ROWS_MAX, "the seen-set of the parser has a place for each row");
+_Static_assert(ROW_COUNT <= GW_CONFIG_ROWS_MAX, "each row has a place for its line");
 
 const struct gw_config_row *gw_http_config_rows(size_t *out_count)
 {
@@ -321,7 +320,14 @@ enum base_status gw_http_config_set(struct gw_http_config *config, struct base_s
     if (value.data == NULL) {
         value = BASE_STR("");
     }
+    config->lines[row - rows] = 0;
     return set_row(config, row, value, error);
+}
+
+uint32_t gw_http_config_line(const struct gw_http_config *config, struct base_str name)
+{
+    const struct gw_config_row *row = find_row(name);
+    return row != NULL ? config->lines[row - rows] : 0;
 }
 
 static bool is_blank(char c)
@@ -340,8 +346,8 @@ static struct base_str strip_comment(struct base_str line)
     return line;
 }
 
-static enum base_status parse_line(struct gw_http_config *config, struct base_str line, bool *seen,
-                                   struct base_error *error)
+static enum base_status parse_line(struct gw_http_config *config, struct base_str line,
+                                   uint32_t number, struct base_error *error)
 {
     const char *equals = memchr(line.data, '=', line.size);
     if (equals == NULL) {
@@ -352,20 +358,19 @@ static enum base_status parse_line(struct gw_http_config *config, struct base_st
     struct base_str name = base_str_trim((struct base_str){line.data, name_size});
     struct base_str value = base_str_trim((struct base_str){equals + 1, line.size - name_size - 1});
     const struct gw_config_row *row = find_row(name);
-    if (row != NULL) {
-        if (seen[row - rows]) {
-            return base_error_set(error, BASE_ERR_INVALID, "%s is set twice", row->name);
-        }
-        seen[row - rows] = true;
+    if (row != NULL && config->lines[row - rows] != 0) {
+        return base_error_set(error, BASE_ERR_INVALID, "%s is set twice", row->name);
     }
-    return gw_http_config_set(config, name, value, error);
+    BASE_TRY(gw_http_config_set(config, name, value, error));
+    config->lines[find_row(name) - rows] = number;
+    return BASE_OK;
 }
 
 enum base_status gw_http_config_parse(struct gw_http_config *config, struct base_str text,
                                       struct base_error *error)
 {
-    bool seen[ROWS_MAX] = {false};
     uint32_t number = 0;
+    memset(config->lines, 0, sizeof(config->lines));
     while (text.size > 0) {
         const char *newline = memchr(text.data, '\n', text.size);
         size_t size = newline != NULL ? (size_t)(newline - text.data) : text.size;
@@ -377,7 +382,7 @@ enum base_status gw_http_config_parse(struct gw_http_config *config, struct base
         if (line.size == 0) {
             continue;
         }
-        enum base_status status = parse_line(config, line, seen, error);
+        enum base_status status = parse_line(config, line, number, error);
         if (status != BASE_OK) {
             if (error != NULL) {
                 error->line = number;

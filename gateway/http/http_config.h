@@ -16,6 +16,7 @@
 
 #define GW_CONFIG_TEXT_MAX 512
 #define GW_CONFIG_FILE_MAX (256 * 1024)
+#define GW_CONFIG_ROWS_MAX 128
 
 // Limits and deadlines. Each worker has a copy of its own, replaced by message on reload.
 struct gw_limits {
@@ -114,6 +115,7 @@ struct gw_http_config {
     uint64_t unproven_expire_s;
     struct gw_proxy_config proxy;
     struct gw_limits limits;
+    uint32_t lines[GW_CONFIG_ROWS_MAX]; // where the file sets each row; 0: it does not
 };
 
 enum gw_config_kind { GW_CONFIG_NUMBER, GW_CONFIG_TEXT, GW_CONFIG_KIND_COUNT };
@@ -130,6 +132,8 @@ struct gw_config_row {
     const char *help;
 };
 
+// The line of the file that has set what `name` now is. 0: it is no setting, or set elsewhere.
+uint32_t gw_http_config_line(const struct gw_http_config *config, struct base_str name);
 // The table; *out_count rows. Static.
 const struct gw_config_row *gw_http_config_rows(size_t *out_count);
 void gw_http_config_defaults(struct gw_http_config *config);

@@ -109,7 +109,29 @@ static enum base_status check_pair(const struct gw_http_config *config, struct b
     return (config->certificate[0] != '\0') == (config->key[0] != '\0')
                ? BASE_OK
                : base_error_set(error, BASE_ERR_INVALID,
-                                "tls.certificate and tls.key must be set together");
+                                "%s: tls.certificate and tls.key must be set together",
+                                config->key[0] == '\0' ? "tls.certificate" : "tls.key");
+}
+
+// Which setting names the file that an error begins with.
+static enum base_status name_setting(const struct gw_http_config *config, enum base_status status,
+                                     struct base_error *error)
+{
+    const struct {
+        const char *name;
+        const char *path;
+    } settings[] = {{"tls.certificate", config->certificate},
+                    {"tls.key", config->key},
+                    {"tls.client_ca", config->client_ca}};
+    for (size_t i = 0; status != BASE_OK && i < sizeof(settings) / sizeof(settings[0]); i++) {
+        size_t size = strlen(settings[i].path);
+        if (size > 0 && strncmp(error->text, settings[i].path, size) == 0 &&
+            (error->text[size] == ':' || error->text[size] == '\0')) {
+            const struct base_error why = *error;
+            return base_error_set(error, status, "%s: %s", settings[i].name, why.text);
+        }
+    }
+    return status;
 }
 
 static enum base_status load_tls(const struct gw_server *server,
@@ -119,7 +141,7 @@ static enum base_status load_tls(const struct gw_server *server,
     BASE_TRY(check_pair(config, error));
     struct tls_paths paths;
     const struct gw_tls_files files = tls_files(server->dir, config, server->early_guard, &paths);
-    return gw_tls_context_new(&files, server->log, out_tls, error);
+    return name_setting(config, gw_tls_context_new(&files, server->log, out_tls, error), error);
 }
 
 // Tickets of a process before this one may be played back for a while; without its key there are
@@ -168,6 +190,20 @@ static void on_stopped(void *ctx, struct gw_http_worker *worker)
     }
 }
 
+static enum base_status check_free(const char *setting, const char *address,
+                                   struct base_error *error)
+{
+    struct base_error why = {0};
+    enum base_status status = listens(address) ? gw_listener_free_to_bind(address, &why) : BASE_OK;
+    return status == BASE_OK ? BASE_OK : base_error_set(error, status, "%s: %s", setting, why.text);
+}
+
+enum base_status gw_server_ports_free(const struct gw_http_config *config, struct base_error *error)
+{
+    BASE_TRY(check_free("listen.tls", config->listen_tls, error));
+    return check_free("listen.h2c", config->listen_h2c, error);
+}
+
 // One socket per worker on the same address; the first bind chooses the port.
 static enum base_status listen_all(struct gw_server *server, const char *address, bool tls,
                                    char *out_text, struct base_error *error)
@@ -175,7 +211,7 @@ static enum base_status listen_all(struct gw_server *server, const char *address
     if (!listens(address)) {
         return BASE_OK;
     }
-    BASE_TRY(gw_listener_free_to_bind(address, error));
+    BASE_TRY(check_free(tls ? "listen.tls" : "listen.h2c", address, error));
     const char *where = address;
     for (uint32_t i = 0; i < server->worker_count; i++) {
         int fd;
@@ -303,7 +339,7 @@ static enum base_status check_tls(const char *dir, const struct gw_http_config *
         return BASE_OK; // no start reads them
     }
     const struct gw_tls_files files = tls_files(dir, config, NULL, &paths);
-    return gw_tls_files_check(&files, error);
+    return name_setting(config, gw_tls_files_check(&files, error), error);
 }
 
 enum base_status gw_server_check(const char *dir, const struct gw_http_config *config,

@@ -29,6 +29,9 @@ BASE_NODISCARD enum base_status gw_server_new(const struct gw_server_options *op
 // `dir`, which need not be there? Nothing is made or bound. INVALID, DENIED, IO.
 BASE_NODISCARD enum base_status
 gw_server_check(const char *dir, const struct gw_http_config *config, struct base_error *error);
+// Is nobody listening where these settings listen? The error begins with the setting's name. IO.
+BASE_NODISCARD enum base_status gw_server_ports_free(const struct gw_http_config *config,
+                                                     struct base_error *error);
 // Bound addresses, e.g. "127.0.0.1:8443"; "" when that listener is off.
 const char *gw_server_tls_address(const struct gw_server *server);
 const char *gw_server_h2c_address(const struct gw_server *server);

@@ -5,6 +5,7 @@
 // need nothing else of the gateway.
 #include "signing/signing.h"
 
+#include "base/os/errno_status.h"
 #include "base/os/private_file.h"
 #include "ed25519/ed25519_verify.h"
 
@@ -88,13 +89,21 @@ enum base_status signing_key_save(const struct signing_key *key, const char *pat
         close(fd);
         return base_error_set(error, BASE_ERR_IO, "%s: %s", path, strerror(errno));
     }
-    bool written = PEM_write_PKCS8PrivateKey(file, key->pkey, NULL, NULL, 0, NULL, NULL) == 1;
-    written = fflush(file) == 0 && fsync(fd) == 0 && written;
-    if (fclose(file) != 0 || !written) {
-        (void)unlink(path);
-        return base_error_set(error, BASE_ERR_IO, "%s: cannot write the key", path);
+    errno = 0; // the PEM writer need not be stopped by the system
+    bool written = PEM_write_PKCS8PrivateKey(file, key->pkey, NULL, NULL, 0, NULL, NULL) == 1 &&
+                   fflush(file) == 0 && fsync(fd) == 0;
+    int number = written ? 0 : errno;
+    if (fclose(file) != 0 && written) {
+        number = errno;
+        written = false;
     }
-    return BASE_OK;
+    if (written) {
+        return BASE_OK;
+    }
+    (void)unlink(path);
+    return base_error_set(error, number != 0 ? base_status_of_errno(number) : BASE_ERR_IO,
+                          "%s: cannot write the key%s%s", path, number != 0 ? ": " : "",
+                          number != 0 ? strerror(number) : "");
 }
 
 void signing_key_free(struct signing_key *key)

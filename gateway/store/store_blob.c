@@ -134,6 +134,7 @@ static enum base_status sync_dir(const char *path)
 static enum base_status write_file(struct gw_store *store, const struct wire_sha256 *digest,
                                    const uint8_t *bytes, size_t size)
 {
+    base_assert(size > GW_STORE_BLOB_INLINE); // else its row has it
     char temp[GW_STORE_PATH_MAX];
     char path[GW_STORE_PATH_MAX];
     char folder[GW_STORE_PATH_MAX];
@@ -416,6 +417,7 @@ bool gw_store_blob_exclusive(struct gw_store *store, const struct wire_sha256 *d
 static enum base_status map_file(struct gw_store *store, const struct wire_sha256 *digest,
                                  uint64_t size, struct gw_store_bytes *out)
 {
+    _Static_assert(sizeof(size_t) >= sizeof(size), "a file is mapped whole");
     char path[GW_STORE_PATH_MAX];
     if (!file_path(store, digest, path, sizeof(path))) {
         return BASE_ERR_TOO_LARGE;
@@ -453,6 +455,7 @@ static enum base_status read_row(struct gw_store *store, const struct wire_sha25
         status = parse_row(row, out);
     }
     if (status == BASE_OK && out_bytes != NULL && out->place == PLACE_ROW) {
+        base_assert(out->size <= GW_STORE_BLOB_INLINE); // as parse_row promises
         uint8_t *copy = malloc(out->size > 0 ? (size_t)out->size : 1);
         if (copy == NULL) {
             status = BASE_ERR_NOMEM;

@@ -100,6 +100,7 @@ static void check_blobs(struct check *check)
             find(check, "blob %s: %s", hex, base_status_text(status));
             continue;
         }
+        base_assert((bytes.heap != NULL) != (bytes.map != NULL)); // one owner gives them back
         struct wire_sha256 real;
         gw_sha256(bytes.data, bytes.size, &real);
         if (!wire_sha256_equal(&real, &walk.digest)) {
@@ -138,6 +139,7 @@ uint64_t gw_store_check(struct gw_store *store, void (*tell)(void *ctx, const ch
     for (int i = 0; i < GW_TABLE_COUNT; i++) {
         struct gw_store_read *read;
         check.table = (enum gw_table)i;
+        base_assert(store->read_only || store->tables[i] != GW_STORE_NO_TABLE);
         if (store->tables[i] == GW_STORE_NO_TABLE) {
             continue;
         }
@@ -211,6 +213,7 @@ enum base_status gw_store_compact(struct gw_store *store, const char *dir, struc
     if (fd >= 0 && close(fd) != 0 && rc == 0) {
         rc = errno;
     }
+    base_assert(rc != 0 || fd >= 0);
     if (rc != 0 && fd >= 0) {
         (void)unlink(path);
     }

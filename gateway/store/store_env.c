@@ -23,6 +23,7 @@
 
 enum base_status gw_store_status(int rc)
 {
+    _Static_assert(MDB_KEYEXIST < 0 && MDB_LAST_ERRCODE < 0, "no code of LMDB is an errno");
     switch (rc) {
     case MDB_SUCCESS:
         return BASE_OK;
@@ -162,6 +163,7 @@ static enum base_status read_schema(const struct gw_store *store, MDB_txn *txn, 
 static enum base_status open_tables(struct gw_store *store, uint8_t *out_schema,
                                     struct base_error *error)
 {
+    base_assert(!store->writer_started); // LMDB opens tables in one transaction at a time
     MDB_txn *txn = NULL;
     int rc = mdb_txn_begin(store->env, NULL, store->read_only ? MDB_RDONLY : 0u, &txn);
     for (int i = 0; rc == 0 && i < GW_TABLE_COUNT; i++) {
@@ -234,6 +236,7 @@ static enum base_status open_checked(struct gw_store *store, const char *path, u
 static enum base_status open_file(struct gw_store *store, uint64_t map_bytes,
                                   struct base_error *error)
 {
+    base_assert(store->read_only || store->lock_fd >= 0); // nobody else writes here
     char path[GW_STORE_PATH_MAX];
     if (!gw_store_path(store, path, sizeof(path), "store.mdb")) {
         return base_error_set(error, BASE_ERR_TOO_LARGE, "data directory: path too long");
@@ -318,6 +321,7 @@ enum base_status gw_store_open(const struct gw_store_options *options, struct gw
         gw_store_close(store);
         return status;
     }
+    base_assert(store->writer_started == (!store->read_only && !store->no_thread));
     *out_store = store;
     return BASE_OK;
 }

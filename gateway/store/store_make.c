@@ -85,6 +85,7 @@ static int sink_put_schema(struct sink *sink)
 // A new file beside `path`, with all tables in it.
 static int sink_open(struct sink *sink, const char *path, uint64_t map_bytes)
 {
+    base_assert(sink->env == NULL && sink->txn == NULL && sink->copied == 0);
     int size = snprintf(sink->path, sizeof(sink->path), "%s.new", path);
     if (size < 0 || (size_t)size >= sizeof(sink->path)) {
         return ENAMETOOLONG;
@@ -170,6 +171,7 @@ enum base_status gw_store_make(const char *path, struct base_error *error)
 
 static int copy_table(MDB_txn *txn, enum gw_table table, struct sink *sink)
 {
+    base_assert(sink->rc == 0); // what failed once takes no more
     MDB_dbi dbi;
     MDB_cursor *cursor = NULL;
     int rc = mdb_dbi_open(txn, gw_table_name(table), 0, &dbi);
@@ -204,6 +206,7 @@ enum base_status gw_store_upgrade(MDB_env *env, const char *path, struct base_er
         rc = mdb_txn_begin(env, NULL, MDB_RDONLY, &txn);
     }
     if (rc == 0) {
+        base_assert(info.me_mapsize <= (SIZE_MAX - MAP_MORE) / 2);
         rc = sink_open(&sink, path, info.me_mapsize * 2 + MAP_MORE);
     }
     for (int i = 0; rc == 0 && i < GW_TABLE_COUNT; i++) {

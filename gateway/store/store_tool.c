@@ -4,6 +4,7 @@
 // scripts; the exit status says whether anything was found.
 #include "store/store.h"
 
+#include "base/check.h"
 #include "base/text/likeness.h"
 #include "base/text/near_option.h"
 #include "base/os/process_start.h"
@@ -67,6 +68,7 @@ static int dump(struct gw_store *store, const char *only)
         if (only != NULL && strcmp(only, name) != 0) {
             continue;
         }
+        base_assert(only == NULL || !known); // no two tables have one name
         known = true;
         if (gw_store_read_begin(store, &read) != BASE_OK) {
             return EXIT_FAILURE;
@@ -147,7 +149,7 @@ static void say_unknown(const char *verb)
 
 int main(int argc, char **argv)
 {
-    base_process_start();
+    base_process_start(EXIT_FAILURE);
     base_terminal_guard();
     if (base_process_version(argc, argv, "walle-store")) {
         return EXIT_SUCCESS;
@@ -172,6 +174,7 @@ int main(int argc, char **argv)
         return EXIT_BAD_ARGS;
     }
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    base_assert(arguments.count <= sizeof(arguments.words) / sizeof(arguments.words[0]));
     const char *verb = arguments.count > 0 ? arguments.words[0] : "";
     const char *extra = arguments.count > 2 ? arguments.words[2] : NULL;
     bool known = strcmp(verb, "dump") == 0 || strcmp(verb, "check") == 0 ||
@@ -200,9 +203,5 @@ int main(int argc, char **argv)
         rc = compact(store, arguments.words[1], extra);
     }
     gw_store_close(store);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        fprintf(stderr, "walle-store: standard output: cannot write\n");
-        rc = EXIT_FAILURE;
-    }
     return rc;
 }

@@ -6,8 +6,10 @@
 #include "store/store_private.h"
 
 #include "base/check.h"
+#include "base/os/write_all.h"
 #include "base/record_seal.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -168,6 +170,21 @@ static void note_room(struct gw_store *store, enum base_status outcome)
     atomic_store_explicit(&store->full, full, memory_order_relaxed);
 }
 
+// What a group failed for. LMDB makes EIO of a write that came back short, as one does that meets
+// the end of the disk, of a quota or of RLIMIT_FSIZE; a disk that cannot write says EIO, too. So
+// the system is asked, where it stopped: an answer for who posted (507, not 500) as exact as its
+// own. Free blocks (statvfs) would tell nothing of quotas and limits, and of the wrong moment.
+static enum base_status status_of_group(const struct gw_store *store, int rc)
+{
+    enum base_status status = gw_store_status(rc);
+    mdb_filehandle_t fd = -1;
+    if (rc == EIO && mdb_env_get_fd(store->env, &fd) == 0 &&
+        base_write_end_look(fd) == BASE_ERR_FULL) {
+        status = BASE_ERR_FULL;
+    }
+    return status;
+}
+
 static void commit_group(struct gw_store *store, uint32_t count)
 {
     base_assert(count > 0);
@@ -184,7 +201,7 @@ static void commit_group(struct gw_store *store, uint32_t count)
     if (count > atomic_load_explicit(&store->group_max, memory_order_relaxed)) {
         atomic_store_explicit(&store->group_max, count, memory_order_relaxed);
     }
-    enum base_status failed = gw_store_status(rc);
+    enum base_status failed = status_of_group(store, rc);
     base_assert((rc == 0) == (failed == BASE_OK)); // nobody takes it for stored otherwise
     note_room(store, failed);
     for (uint32_t i = 0; i < count; i++) {
@@ -196,6 +213,7 @@ static void commit_group(struct gw_store *store, uint32_t count)
 void *gw_store_writer_main(void *arg)
 {
     struct gw_store *store = arg;
+    base_assert(!store->read_only && !store->no_thread);
     for (;;) {
         pthread_mutex_lock(&store->queue_lock);
         bool empty = store->queue_count == 0;

@@ -103,6 +103,7 @@ void gw_dict_shelf_fetch(struct gw_dict_shelf *shelf)
         }
         struct gw_zstd_dict *dict = load(shelf, id);
         pthread_mutex_lock(&shelf->lock);
+        base_assert(shelf->count <= GW_DICTS_MAX && shelf->asked_count <= GW_DICT_ASKED_MAX);
         bool there = false; // two may have fetched it
         for (uint32_t i = 0; i < shelf->count; i++) {
             there = there || shelf->ids[i] == id;

@@ -94,6 +94,7 @@ static void bound_log(struct gw_tunnel *tunnel, const struct gw_tunnel_options *
 static enum base_status open_log(struct gw_tunnel *tunnel, const struct gw_tunnel_options *options,
                                  struct base_error *error)
 {
+    base_assert(tunnel->log == NULL && tunnel->marks != NULL); // the log is read back into them
     uint64_t position = 0;
     if (options->dir == NULL) {
         tunnel->sink = options->sink;
@@ -221,6 +222,7 @@ void gw_tunnel_stats(struct gw_tunnel *tunnel, struct gw_tunnel_stats *out)
         out->thin_step = step > out->thin_step ? step : out->thin_step;
     }
     pthread_mutex_unlock(&tunnel->workers_lock);
+    base_assert(out->thin_step <= GW_THIN_STEPS);
     out->memory_bytes = atomic_load_explicit(&tunnel->memory, memory_order_relaxed);
     out->failed = atomic_load_explicit(&tunnel->failed, memory_order_relaxed);
     struct gw_marks_stats marks;

@@ -99,6 +99,7 @@ static void destroy(struct gw_keeper *keeper)
 enum base_status gw_keeper_start(const struct gw_keeper_options *options, struct gw_keeper **out,
                                  struct base_error *error)
 {
+    base_assert(options->log == NULL || options->dir != NULL); // checkpoints lie beside the log
     struct gw_keeper *keeper = calloc(1, sizeof(*keeper));
     if (keeper == NULL) {
         return base_error_set(error, BASE_ERR_NOMEM, "no memory for the keeper");

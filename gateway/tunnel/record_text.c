@@ -6,6 +6,7 @@
 
 #include "tunnel/tunnel_zstd.h"
 
+#include "base/check.h"
 #include "base/cursor.h"
 #include "base/str.h"
 
@@ -166,6 +167,7 @@ static enum base_status add_batch(struct reading *reading, const struct gw_sink_
         return BASE_OK;
     }
     for (uint32_t index = 0; wire_batch_next(&view, &record); index++) {
+        base_assert(record.upload < view.upload_count);
         if (index < place->record || !is_wanted(reading, view.uploads[record.upload].task)) {
             continue;
         }
@@ -212,6 +214,7 @@ static enum base_status step(struct reading *reading, struct gw_record_place *pl
         return gw_segment_reader_seek(reading->reader, next);
     }
     BASE_TRY(status);
+    base_assert(next > position);      // or a page would not end
     if (position != place->position) { // across segments
         *place = (struct gw_record_place){.position = position};
     }

@@ -276,6 +276,7 @@ enum base_status gw_session_on_batch(struct gw_session *session, const uint8_t *
     }
     BASE_TRY(charge(class, sent.part_bytes, sent.count));
     drop_partial(class);
+    base_assert(class->partial == NULL && class->partial_got == 0);
     const struct gw_batch_id id = {sent.number, 1, sent.prev_hash, sent.hash};
     if (!is_new(class, &id)) {
         drop(class, sent.part_bytes, sent.count);
@@ -341,6 +342,7 @@ enum base_status gw_session_on_loss(struct gw_session *session, const uint8_t *p
         return gw_session_violation(session, status, "LOSS");
     }
     drop_partial(class);
+    base_assert(loss.numbers > 0); // the mark moves on
     const struct gw_batch_id id = {loss.number, loss.numbers, loss.prev_hash, loss.hash};
     if (!is_new(class, &id)) {
         return BASE_OK;

@@ -97,6 +97,7 @@ static enum base_status make_classes(struct gw_session *session,
 enum base_status gw_session_on_hello(struct gw_session *session, const uint8_t *payload,
                                      size_t size)
 {
+    base_assert(session->state == GW_SESSION_START && session->class_count == 0);
     struct wire_tunnel_hello hello;
     enum base_status status = wire_tunnel_hello_parse(payload, size, &hello);
     if (status == BASE_OK && hello.device != session->device) {
@@ -201,6 +202,8 @@ static bool is_fork(struct gw_session *session, const struct wire_tunnel_hello_c
 
 void gw_session_try_welcome(struct gw_session *session)
 {
+    base_assert(session->state == GW_SESSION_WAITING);
+    base_assert(session->class_count > 0 && session->class_count <= WIRE_TUNNEL_CLASSES);
     if (!all_idle(session)) {
         return; // what lands tells
     }

@@ -25,6 +25,7 @@
 enum base_status gw_session_open(struct gw_tunnel_worker *worker, uint64_t device, uint32_t tenant,
                                  const struct gw_session_port *port, struct gw_session **out)
 {
+    base_assert(tenant <= GW_MARK_TENANT_MAX); // marks keep so many bits of it
     struct gw_session *session = calloc(1, sizeof(*session));
     if (session == NULL) {
         return BASE_ERR_NOMEM;
@@ -157,6 +158,7 @@ static enum base_status on_ping(struct gw_session *session, const uint8_t *paylo
 static enum base_status on_frame(struct gw_session *session, enum wire_tunnel_type type,
                                  const uint8_t *payload, size_t size)
 {
+    base_assert(session->state == GW_SESSION_START || session->state == GW_SESSION_OPEN);
     if (session->state == GW_SESSION_START) {
         return type == WIRE_TUNNEL_HELLO
                    ? gw_session_on_hello(session, payload, size)
@@ -186,6 +188,7 @@ static enum base_status handle_frames(struct gw_session *session, const uint8_t 
 {
     *out_used = 0;
     while (session->state < GW_SESSION_ENDED && session->state != GW_SESSION_WAITING) {
+        base_assert(*out_used <= size);
         enum wire_tunnel_type type;
         size_t payload;
         enum base_status status =

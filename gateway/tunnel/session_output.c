@@ -126,6 +126,7 @@ void gw_session_thin(struct gw_session *session)
     for (uint32_t i = 0; i < session->class_count; i++) {
         struct gw_session_class *class = &session->classes[i];
         uint32_t ppm = gw_thin_ppm(worker->thin_step, class->class_id);
+        base_assert(ppm <= WIRE_TUNNEL_SAMPLE_ALL && class->class_id < WIRE_TUNNEL_CLASSES);
         bool stands = ppm < WIRE_TUNNEL_SAMPLE_ALL;
         if (ppm != class->sample_ppm || (stands && again)) {
             mask |= 1u << class->class_id;
@@ -232,6 +233,7 @@ void gw_session_settle(struct gw_session *session)
             size += add_credit(&session->classes[i], &owed, frames + size, sizeof(frames) - size);
         }
     }
+    base_assert(size <= sizeof(frames));
     if (size > 0) {
         (void)gw_session_send(session, frames, size);
     }

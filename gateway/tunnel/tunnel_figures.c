@@ -4,6 +4,10 @@
 // atomics or under short locks, so a look costs the sessions nothing.
 #include "tunnel/gw_tunnel.h"
 
+#include "base/check.h"
+
+#include <string.h>
+
 #define FIGURE(name) "tunnel_" #name
 
 void gw_tunnel_figures(struct gw_tunnel *tunnel, gw_figure_fn add, void *ctx)
@@ -49,6 +53,8 @@ void gw_tunnel_figures(struct gw_tunnel *tunnel, gw_figure_fn add, void *ctx)
         {"tunnel_log_shut", "gauge", "1: batches are refused just now.", log->shut ? 1 : 0},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        base_assert((strcmp(rows[i].type, "counter") == 0) ==
+                    (strstr(rows[i].name, "_total") != NULL)); // as Prometheus names them
         add(ctx, rows[i].name, rows[i].type, rows[i].help, rows[i].value);
     }
 }

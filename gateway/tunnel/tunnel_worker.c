@@ -39,6 +39,7 @@ enum base_status gw_tunnel_worker_new(struct gw_tunnel *tunnel, void *post_ctx,
                                       void (*post)(void *post_ctx, struct gw_message *message),
                                       struct gw_tunnel_worker **out)
 {
+    base_assert(tunnel->sink.submit != NULL); // workers come when the tunnel is whole
     struct gw_tunnel_worker *worker = calloc(1, sizeof(*worker));
     if (worker == NULL) {
         return BASE_ERR_NOMEM;
@@ -130,6 +131,7 @@ static struct gw_session *pop_inbox(struct gw_tunnel_worker *worker)
 static void serve(struct gw_session *session)
 {
     unsigned flags = atomic_exchange_explicit(&session->flags, 0, memory_order_relaxed);
+    base_assert(flags == 0 || session->state != GW_SESSION_START); // it has no lanes yet
     if (session->state == GW_SESSION_ENDED) {
         return;
     }
@@ -189,6 +191,7 @@ void gw_tunnel_worker_flush(struct gw_tunnel_worker *worker)
     }
     // What comes back on the list meanwhile is for the next turn: it was told of by a message.
     pthread_mutex_lock(&worker->inbox_lock);
+    base_assert(!worker->dead);
     uint32_t count = 0;
     for (struct gw_session *at = worker->inbox; at != NULL; at = at->queue_next) {
         count++;

@@ -6,6 +6,7 @@
 #include "policy/fields/field.h"
 
 #include "policy/rollout.h"
+#include "policy/stat/assert.h"
 
 #include <math.h>
 #include <string.h>
@@ -75,6 +76,7 @@ static const char *of_two(unsigned place, const char *first, const char *second)
 
 const char *pol_words_at(enum pol_words words, unsigned place)
 {
+    pol_assert((unsigned)words < POL_WORDS_COUNT);
     switch (words) {
     case POL_WORDS_STAGE_KIND:
         return place < POL_STAGE_KIND_COUNT ? pol_stage_kind_name((enum pol_stage_kind)place)
@@ -115,6 +117,7 @@ bool pol_words_find(enum pol_words words, const char *text, size_t size, unsigne
 
 const char *pol_words_refusal(enum pol_words words)
 {
+    pol_assert((unsigned)words < POL_WORDS_COUNT);
     switch (words) {
     case POL_WORDS_STAGE_KIND:
         return "is none of simulate shadow beta gray full";

@@ -4,6 +4,8 @@
 // simulator. Pure: counts in, a logarithm out. See evidence.h for the mathematics.
 #include "policy/stat/evidence.h"
 
+#include "policy/stat/assert.h"
+
 #include <math.h>
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
@@ -107,6 +109,8 @@ struct point {
 
 static struct point mixture_at(const struct mixture *mixture, double p)
 {
+    pol_assert(mixture->count > 0);
+    pol_assert(mixture->count <= TERMS_MAX);
     double largest = -HUGE_VAL;
     double exponents[TERMS_MAX];
     for (size_t i = 0; i < mixture->count; i++) {
@@ -133,6 +137,7 @@ static struct point mixture_at(const struct mixture *mixture, double p)
 // The least value of the convex mixture over p in low..high, from `start`.
 static double minimum(const struct mixture *mixture, double low, double high, double start)
 {
+    pol_assert(low <= high);
     double p = start < low ? low : start > high ? high : start;
     struct point at = mixture_at(mixture, p);
     double least = at.value;

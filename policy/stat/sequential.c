@@ -4,6 +4,7 @@
 // itself is in evidence.c.
 #include "policy/stat/sequential.h"
 
+#include "policy/stat/assert.h"
 #include "policy/stat/evidence.h"
 
 #include <math.h>
@@ -115,6 +116,8 @@ struct pol_test_report pol_test_judge(const struct pol_test *test, const struct 
     struct asked asked = questions(test);
     double worse = against_good(&asked, upper, lower, &report.by_control);
     double good = against_worse(&asked, upper, lower);
+    pol_assert(worse <= POL_EVIDENCE_MAX); // so that exp() is finite
+    pol_assert(report.updated_ppm <= MILLION);
     report.evidence = exp(worse);
     report.good_evidence = exp(good);
     report.result = worse >= pol_evidence_bar(test->alpha_ppm) ? POL_TEST_WORSE
@@ -221,6 +224,7 @@ struct pol_test_report pol_hazard_test(const struct pol_hazard *updated,
     double ratio = max_ratio_percent > 0 ? max_ratio_percent / 100.0 : 0.01;
     lower.exposure /= ratio;
     double worse = pol_evidence_above(upper, lower, 0, 1);
+    pol_assert(worse <= POL_EVIDENCE_MAX); // so that exp() is finite
     report.evidence = exp(worse);
     report.result = worse >= pol_evidence_bar(alpha_ppm) ? POL_TEST_WORSE : POL_TEST_UNDECIDED;
     return report;

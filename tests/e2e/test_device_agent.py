@@ -1,6 +1,7 @@
 """walle-device as an operator meets it: arguments, signals, hints, a wrong key, a bad version that goes back."""
 import os
 import re
+import resource
 import signal
 import subprocess
 import threading
@@ -111,6 +112,18 @@ class DeviceAgent(unittest.TestCase):
             warned = [line for line in log if "WARN" in line]  # first that it is nobody known, which is said once, too
             self.assertEqual(["not enrolled" in line for line in warned], [True, False], log)
             self.assertIn(text, warned[1])
+
+    def test_a_first_start_without_room(self):
+        """The key of the enrolment is cut short: the log says for want of what."""
+        token = self.stack.path("some.token")
+        with open(token, "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            file.write("wet_" + "a" * 43 + "\n")
+        run = subprocess.run([program("walle-device"), "--gateway", "http://127.0.0.1:1", "--dir", self.stack.path("small"), "--once", "--trust",
+                              "00" * 32, "--enroll-token", token], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60,
+                             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (16, 16)))
+        self.assertEqual(run.returncode, 1, run.stderr)
+        self.assertIn("small/enrolment.key: File too large", run.stderr)
+        self.assertEqual(os.listdir(self.stack.path("small")), [])
 
     def test_bad_arguments_say_what_is_wrong(self):
         good = {"--gateway": "https://127.0.0.1:1", "--insecure": None, "--dir": self.stack.path("x"), "--id": DEVICE,

@@ -9,7 +9,7 @@ import time
 import unittest
 
 from test_device_agent import DEVICE, STAGES, Device
-from walle_stack import Stack, wait_until
+from walle_stack import Stack, program, wait_until
 
 HELD, TASKS, LATER = 8, 60, 10
 
@@ -118,6 +118,11 @@ class DeviceLimits(unittest.TestCase):
         os.kill(self.stack.gateway.pid, signal.SIGHUP)
         wait_until(lambda: self.stack.gateway.log_text().count("reloaded") > before, 60, "the reload")
 
+    def kept_interval(self):
+        run = subprocess.run([program("walle-device"), "--status", self.stack.path("device"), "--json"], capture_output=True, text=True,
+                             timeout=60, check=True)
+        return json.loads(run.stdout)["checkin_interval_s"]
+
     def test_a_reload_changes_the_interval(self):
         self.set_interval(1)
         self.start_gateway("--config", self.stack.path("gateway.conf"))
@@ -130,6 +135,7 @@ class DeviceLimits(unittest.TestCase):
         self.assertEqual(self.metric("checkins_paced_total"), 1)
         self.reload(3600)
         wait_until(lambda: self.metric("checkins_paced_total") == 2, 60, "the device to be told")
+        wait_until(lambda: self.kept_interval() == 3600, 60, "the device to have it: the gateway counts before the answer arrives")
         self.assertEqual(device.stop(), 0)
         device = Device(self.stack, "device")  # it knows, and asks when it starts
         self.await_checkins(1)

@@ -1,5 +1,5 @@
-"""Random ONNX models through the engine in all its configurations, which must agree; and through ONNX Runtime where its
-library is ($WALLE_ORT_LIBRARY, or where the benchmark of the engine put it). tests/differential says how to run more."""
+"""Random ONNX models through the engine in all its configurations, which must agree; and through ONNX Runtime
+($WALLE_ORT_LIBRARY, or what .ci/fetch-onnxruntime brings). tests/differential says how to run more."""
 import os
 import re
 import subprocess
@@ -18,15 +18,18 @@ from diff_engines import Ours, Outcome  # noqa: E402
 from diff_model import Model, Node  # noqa: E402
 
 WORKER = os.path.join(os.path.dirname(BIN), "tests", "diff_worker")
-PEERS = "peers/node_modules/onnxruntime-node/bin/napi-v6/linux/x64/libonnxruntime.so.1"
+ORT_FOLDER = os.path.join(SOURCE, "build", "onnxruntime")
 MODELS = int(os.environ.get("WALLE_DIFFERENTIAL_MODELS", "300"))
 SEED = int(os.environ.get("WALLE_DIFFERENTIAL_SEED", "1"))
 
 
 def ort_library():
-    candidates = [os.environ.get("WALLE_ORT_LIBRARY", "")]
-    candidates += [os.path.join(SOURCE, "build", preset, PEERS) for preset in ("release", "dev", "asan")]
-    return next((path for path in candidates if path and os.path.exists(path)), None)
+    """The path, or why there is none."""
+    given = os.environ.get("WALLE_ORT_LIBRARY")
+    if given:
+        return given, ""
+    fetched = subprocess.run([os.path.join(SOURCE, ".ci", "fetch-onnxruntime"), ORT_FOLDER], capture_output=True, text=True, timeout=300)
+    return os.path.join(ORT_FOLDER, "libonnxruntime.so.1"), fetched.stderr.strip() if fetched.returncode else ""
 
 
 def options(**other):
@@ -61,9 +64,11 @@ class Differential(unittest.TestCase):
         bench = differential.Bench(what)
         self.run_models(bench, what)
 
-    @unittest.skipUnless(ort_library(), "no library of ONNX Runtime")
     def test_beside_onnx_runtime(self):
-        what = options(ort=ort_library())
+        library, missing = ort_library()
+        if missing:
+            self.skipTest(missing)
+        what = options(ort=library)
         bench = differential.Bench(what)
         self.run_models(bench, what)
         bench.ort.close()

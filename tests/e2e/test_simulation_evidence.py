@@ -162,6 +162,9 @@ class Evidence(unittest.TestCase):
                          [("fail_exception", view["simulation"]["failed"])])
         self.assertIn("ZeroDivisionError", view["simulation"]["classes"][0]["detail"])
         self.assertEqual(view["cause"]["reason"], "failures_over_limit")
+        said = self.stack.walle("rollout", "log", run.stdout[:16]).stdout
+        line = next(line for line in said.splitlines() if " simulation " in line)
+        self.assertRegex(line, r" fail failures_over_limit \([1-9][0-9.]* % of 1000 completed had failed\)", said)
         for command in ("status", "explain"):
             said = self.stack.walle("rollout", command, run.stdout[:16], check=False).stdout
             self.assertIn(f"{view['simulation']['failed']} virtual devices: fail_exception ZeroDivisionError", said)

@@ -63,6 +63,31 @@ class Usage(unittest.TestCase):
                 self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
                 self.assertIn("sage:", run.stdout)
 
+    def test_output_that_is_lost(self):
+        """A full disk behind standard output: no program says that all is well."""
+        programs = {**dict.fromkeys(WRONG, 1), "walle": 5, "walle-fleet-sim": 4}
+        cases = [(name, [word], status) for name, status in programs.items() for word in ("--help", "--version")]
+        cases += [("walle", ["task", "--help"], 5), ("walle", ["task", "build", "--help"], 5), ("walle-task-runner", ["--version"], 1),
+                  ("walle-gateway", ["--check-config"], 1)]
+        for name, arguments, status in cases:
+            with self.subTest(program=name, arguments=arguments), tempfile.TemporaryDirectory() as folder, open("/dev/full", "w") as full:
+                run = subprocess.run([program(name), *arguments], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, cwd=folder,
+                                     stdin=subprocess.DEVNULL)
+                self.assertEqual(run.returncode, status, run.stderr)
+                self.assertRegex(run.stderr, f"^{name}[ a-z]*: standard output: cannot write\n$")
+
+    def test_a_gateway_whose_lines_nobody_takes(self):
+        """It serves all the same, says so, and ends well."""
+        with tempfile.TemporaryDirectory() as folder, open("/dev/full", "w") as full:
+            gateway = subprocess.Popen([program("walle-gateway"), "--dir", "data", "--h2c", "127.0.0.1:0", "--tls", "none"], stdout=full,
+                                       stderr=subprocess.PIPE, text=True, cwd=folder, stdin=subprocess.DEVNULL)
+            said = next(line for line in gateway.stderr if "standard output" in line)
+            self.assertIn("WARN gateway: standard output: cannot write", said)
+            gateway.terminate()
+            rest = gateway.communicate(timeout=60)[1]
+            self.assertEqual(gateway.returncode, 0, rest)
+            self.assertNotIn("cannot write", rest)
+
 
 if __name__ == "__main__":
     unittest.main()

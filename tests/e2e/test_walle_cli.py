@@ -2,7 +2,9 @@
 import json
 import os
 import re
+import resource
 import shutil
+import signal
 import stat
 import subprocess
 import tempfile
@@ -115,6 +117,16 @@ class Local(unittest.TestCase):
         other = json.loads(self.walle("key", "new", "--out", self.path("k2"), "-o", "json").stdout)
         self.assertNotEqual(other["public_key"], run.stdout.strip())
 
+    def test_a_key_that_finds_no_room(self):
+        def small():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (16, 16))
+        run = subprocess.run([program("walle"), "key", "new", "--out", self.path("small")], capture_output=True, text=True,
+                             preexec_fn=small, stdin=subprocess.DEVNULL, timeout=60, check=False)
+        self.assertEqual(run.returncode, 5)
+        self.assertIn("small: cannot write the key: File too large", run.stderr)
+        self.assertFalse(os.path.exists(self.path("small")))
+
     # ---- tasks
 
     def test_init_build_run(self):
@@ -182,7 +194,12 @@ class Local(unittest.TestCase):
             ({**TASK, "files": ["t.py", "gone.bin"]}, "gone.bin: No such file"),
             ({**TASK, "files": ["t.py", {"name": "x", "kind": "odd"}]}, "script, model or data"),
             ({**TASK, "files": ["t.py", {"name": "x", "size": 1}]}, 'files[1]: unknown key "size"'),
-            ({**TASK, "files": ["t.py", {"name": "../x", "path": "t.py", "kind": "data"}]}, "valid manifest"),
+            ({**TASK, "files": ["t.py", {"name": "../x", "path": "t.py", "kind": "data"}]}, 'file "../x": its name has a part,'),
+            ({**TASK, "files": ["t.py", {"name": "a b.bin", "path": "t.py"}]}, 'file "a b.bin": its name has a character that is none of'),
+            ({**TASK, "files": ["t.py", {"name": "h\u00e9.bin", "path": "t.py"}]}, 'its name has a character that is none of'),
+            ({**TASK, "files": ["t.py", {"name": "x" * 97, "path": "t.py"}]}, 'its name is not 1 to 96 bytes long'),
+            ({**TASK, "files": ["t.py", {"name": "x" * 93 + ".py", "path": "t.py"}]}, 'its name is not 1 to 96 bytes long'),
+            ({**TASK, "files": ["t.py", {"name": "t.mpy", "path": "t.py"}]}, 'files "t.py" and "t.mpy" are both t.mpy when built'),
         ]
         for task, text in cases:
             with self.subTest(text):
@@ -228,7 +245,9 @@ class Local(unittest.TestCase):
         self.refused(2, "line 1, column 4: '==' is meant", "rollout", "plan", "--target", 'os = "ios"')
         for stages, text in (([{"name": "x", "kind": "gray"}], "stages[0].percent: missing"), ([{"name": "x"}], "stages[0].kind: missing"),
                              ([{"name": "x", "kind": "gray", "percent": 0}], "0.01 to 100"), ([], "1 to 16 stages"),
-                             ({"steps": []}, "neither a list")):
+                             ({"steps": []}, "neither a list"),
+                             ([{"name": "x", "kind": "full", "rule": "logrank", "max_rise": 0.1, "retries": {"download": 1}}],
+                              "stages[0].retries.download: the rule logrank counts")):
             with open(self.path("s.json"), "w", encoding="utf-8") as file:
                 json.dump(stages, file)
             run = self.walle("rollout", "plan", "--stages", self.path("s.json"))

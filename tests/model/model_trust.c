@@ -73,7 +73,7 @@ static bool counters_go_on(const struct dev_runtime *runtime, const struct wire_
         uint64_t highest = 0;
         if (base_str_equal(wire_scenario_of(dev_task_name(task)), snapshot->scenario)) {
             (void)wire_snapshot_lists(snapshot, &entry, &highest);
-            on = on && highest >= task->newest.counter && highest >= task->listed;
+            on = on && highest >= task->offer.newest.counter && highest >= task->listed;
         }
     }
     return on;

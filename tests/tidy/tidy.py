@@ -178,7 +178,17 @@ PIPELINE_PARTS = {"storage": [], "record": ["storage"], "trigger": ["record"], "
 
 # Members of a task's record that one part of the device's runtime writes, and where; what others want of them they ask of
 # that part (device/core/base/task.h). The codec of the stored record fills in what is stored.
-TASK_MEMBERS_OF = {"lease": ("device/core/trust/", "device/core/device_state.c"), "content": ("device/core/slots/",)}
+TASK_RECORD = "device/core/device_state.c"
+TASK_MEMBERS_OF = {
+    "content": ("device/core/slots/",),
+    "incoming": ("device/core/pull/", TASK_RECORD),
+    "lease": ("device/core/trust/", TASK_RECORD),
+    "listed": ("device/core/trust/", TASK_RECORD),
+    "offer": ("device/core/offer/", TASK_RECORD),
+    "runs": ("device/core/run/", TASK_RECORD),
+    "slots": ("device/core/slots/", TASK_RECORD),
+}
+TASK_MEMBERS_SEEN = ("incoming", "offer", "slots")  # digests and approvals are looked at by their address
 RUNTIME = "device/core/"
 CHANGES = r"\s*(?:=(?!=)|[-+*/%&|^]=|<<=|>>=|\+\+|--)"
 
@@ -195,7 +205,9 @@ WORDED = ("engine/", "gateway/tunnel/", "device/tunnel/")
 KERNELS = "engine/backend/cpu/kernel/"  # whose templates are free functions on numbers and restrict pointers
 LIBRARY_SHAPED = r"\b(nghttp2_\w+|SSL|EVP_\w+|CRYPTO_EX_DATA) \*"  # a callback has the form that its library asks for
 
-# Asserts in a thousand lines of a folder's .c files: what callers have to keep to is said where it is relied on.
+# Asserts in a thousand lines of a folder's .c files: what callers have to keep to is said where it is relied on. In these
+# folders each function of so many lines has one.
+ASSERT_FUNCTION_LINES = 20
 ASSERT = r"\b(base_assert|base_check|pol_assert|_Static_assert)\s*\("
 ASSERTS_MIN = {
     "engine/program": 20, "engine/lower": 18,
@@ -204,7 +216,8 @@ ASSERTS_MIN = {
         "engine/backend/ref", "engine/base", "engine/cli", "engine/lower/ops", "engine/model", "engine/search", "engine/session",
         "engine/train", "device/model", "device/pipeline", "device/pipeline/record", "device/pipeline/storage",
         "device/pipeline/stream", "device/pipeline/trigger", "device/tunnel", "device/wire", "device/wire/trust", "gateway/store",
-        "gateway/tunnel", "policy")},
+        "gateway/tunnel", "gateway/tunnel/mark", "gateway/tunnel/segment", "engine/base/os", "engine/base/text", "policy")},
+    "gateway/tunnel/schema": 11, "policy/fields": 8, "policy/stat": 6,
 }
 
 # Words that speak of something else than the product.
@@ -391,8 +404,11 @@ class Tidy:
         for number, line in enumerate(lines, 1):
             code, in_comment = strip_comment(line, in_comment)
             for member, owners in TASK_MEMBERS_OF.items():
-                place = rf"\w[\w\[\]]*(?:(?:->|\.)\w[\w\[\]]*)*(?:->|\.){member}\b(?:\.\w+)?"
-                written = rf"{place}{CHANGES}|(?:\+\+|--){place}|(?<![&\w)\]])\s*&{place}"
+                whole = rf"\w[\w\[\]]*(?:(?:->|\.)\w[\w\[\]]*)*(?:->|\.){member}\b"
+                within = r"(?:\.\w[\w\[\]]*)*"
+                seen = r"(?![\w.])" if member in TASK_MEMBERS_SEEN else within
+                written = (rf"{whole}{within}{CHANGES}|(?:\+\+|--){whole}|(?<![&\w)\]])\s*&{whole}{seen}"
+                           rf"|\bmem(?:set|cpy|move)\(&?{whole}")
                 if not name.startswith(owners) and re.search(written, code):
                     self.report(name, number, "members", f"{member} is written by {owners[0]} alone: call what it offers")
 
@@ -423,6 +439,21 @@ class Tidy:
             if asserts * 1000 < least * lines:
                 self.report(folder, 1, "asserts", f"{asserts} in {lines} lines; at least {least} in 1,000: say what "
                             "functions rely on with base_assert")
+        for name in self.sources:
+            if name.endswith(".c") and os.path.dirname(name) in ASSERTS_MIN:
+                self.check_long_functions(name)
+
+    def check_long_functions(self, name):
+        begun, asserts, in_comment = None, 0, False
+        for number, line in enumerate(self.read(name), 1):
+            code, in_comment = strip_comment(line, in_comment)
+            asserts += len(re.findall(ASSERT, code))
+            if line == "{":
+                begun, asserts = number, 0
+            elif line == "}" and begun is not None:
+                if number - begun - 1 >= ASSERT_FUNCTION_LINES and asserts == 0:
+                    self.report(name, begun, "asserts", f"{number - begun - 1} lines without an assert: say what the function relies on")
+                begun = None
 
     def included(self, name):
         """(line, file of the tree) of what a file includes."""
@@ -826,6 +857,14 @@ BREAKS = [
     ("members", "device/core/run/bad.c", OPENING + "void f(void)\n{\n    runtime->tasks[i].content.repairs++;\n}\n"),
     ("members", "device/core/device_state.c", OPENING + "void f(struct dev_task *task)\n{\n    task->content = *other;\n}\n"),
     ("members", "device/core/pull/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    g(&task->lease);\n}\n"),
+    ("members", "device/core/slots/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    task->runs.beside.digest = 0;\n}\n"),
+    ("members", "device/core/slots/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    task->offer.again = none;\n}\n"),
+    ("members", "device/core/sweep/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    memset(&task->offer.newest_manifest, 0, 1);\n}\n"),
+    ("members", "device/core/sweep/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    task->incoming.leftover = false;\n}\n"),
+    ("members", "device/core/offer/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    task->slots.active.by = task->offer.accepted_by;\n}\n"),
+    ("members", "device/core/run/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    g(&task->slots);\n}\n"),
+    ("members", "device/core/sweep/bad.c", OPENING + "void f(struct dev_task *task)\n{\n    task->listed++;\n}\n"),
+    ("asserts", "policy/stat/bad.c", OPENING + "int pol_bad(void)\n{\n" + "    // base_assert(true);\n" * 20 + "}\n"),
     ("asserts", "engine/lower", {"engine/lower/bad.c": OPENING + "int eng_bad(void)\n{\n    return 1;\n}\n"}),
     ("door", "gateway/svc/bad.c", OPENING + "#include <lmdb.h>\n"),
     ("door", "device/core/bad.c", OPENING + "#include <sys/socket.h>\n"),

@@ -35,6 +35,13 @@ enum dev_part_event_kind {
     DEV_PART_EVENT_HALT,
     DEV_PART_EVENT_SCHEDULE,
     DEV_PART_EVENT_DROPPED,
+    // By slots, of `task`: its active version begins, for the first time or once more, or there is
+    // none any more; it is the accepted one; it proved itself here before; it stays, and the trial
+    // that a mark began is over.
+    DEV_PART_EVENT_BEGUN,
+    DEV_PART_EVENT_ACTIVATED,
+    DEV_PART_EVENT_PROVEN,
+    DEV_PART_EVENT_STOOD,
     DEV_PART_EVENT_ENDED,   // a task was stopped: it may be over
     DEV_PART_EVENT_GARBAGE, // blobs may have become useless
     DEV_PART_EVENT_NEEDED,  // which blobs does a part need, beside those of the tasks?
@@ -63,7 +70,7 @@ struct dev_part_event {
         enum base_status status;
         uint64_t at_us; // CHECKIN, STORE
         const struct wire_outcome *outcome;
-        struct dev_task *task; // UNWANTED, HALT, SCHEDULE, DROPPED
+        struct dev_task *task; // UNWANTED to STOOD
         const struct dev_need *need;
     };
 };

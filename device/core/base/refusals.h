@@ -1,5 +1,5 @@
 // What this device refused: statements, each reported once and not offered again for as long as the
-// reason stands; and versions that failed here before the one that failed last (dev_task.blocked).
+// reason stands; and versions that failed here before the one that failed last (dev_slots.blocked).
 //
 // The memory is the device's, for it alone knows why it refused and what would change that; the
 // gateway keeps nothing of it. The device names the refusals that stand in its profile, by their

@@ -19,11 +19,19 @@ struct dev_approval {
     uint64_t rollout_id;
 };
 
+// A version that is here.
+struct dev_version {
+    struct wire_sha256 manifest;  // zero: none
+    struct wire_sha256 exclusive; // manifest of its exclusive files; zero: none
+    struct dev_approval by;       // the statement that it is here by
+    uint64_t rollout;             // that what comes of it is told for
+};
+
 // The run of the active version that its shadow is compared with.
 struct dev_beside {
     uint64_t digest; // of the result
     uint64_t duration_us;
-    uint64_t run_index;
+    uint32_t run_index;
     uint32_t heap_peak_bytes;
 };
 
@@ -31,6 +39,21 @@ struct dev_beside {
 struct dev_again {
     uint64_t rollout_id; // 0: none
     uint8_t attempt;
+};
+
+// The versions of the task, as the slots part keeps them, and what is known of them.
+struct dev_slots {
+    struct dev_version active; // runs
+    struct dev_version kept;   // last good one beside it
+    uint64_t floor;            // no release below it is followed: of what ran well here
+    uint64_t active_floor;     // that the statement of `active` names; the task's once that ran
+    uint64_t blocked;          // version id that is refused, because it failed here last; those
+                               // before it are among the refusals
+    struct dev_again again;    // the last mark that was followed
+    uint32_t every_s;          // of the active version
+    uint8_t state;             // enum dev_update_state
+    bool triggered;            // behaviour starts the active version too
+    bool placebo; // that mark was of the active version: what comes of it is told for its rollout
 };
 
 // The lease of the accepted version, as the trust part keeps it: without one it runs as long as it
@@ -41,7 +64,48 @@ struct dev_lease {
     uint64_t until_s; // since 1970
 };
 
-// Of the stored content of the versions, what is known or doubted; not stored.
+// What was followed of the task's statements and marks, as the offer part keeps it.
+struct dev_offer {
+    struct wire_sha256 accepted; // the version that the last accepted statement names
+    struct dev_approval accepted_by;
+    uint64_t accepted_floor;    // that the statement names; the task's once the version ran
+    struct dev_approval newest; // of the highest counter ever
+    struct wire_sha256 newest_manifest;
+    struct dev_again again;  // a mark, followed when the content of the active version is proven
+    uint32_t accepted_bytes; // of the manifest
+    bool made;               // by the check-in under way; not stored
+    bool moved;              // another version came into place since that began; not stored
+    bool over;               // this shadow is to be dropped; not stored
+};
+
+// The pull of the accepted version, as the pull part keeps it beside its lane.
+struct dev_incoming {
+    struct wire_sha256 exclusive; // manifest of its exclusive files; zero: none
+    uint32_t exclusive_bytes;
+    bool asked;            // whose these are, which is so only while it is pulled
+    bool failure_reported; // of the accepted statement
+    bool leftover; // content of a pull that was given up is there, for when it is offered again
+};
+
+// The runs of the active version, and of a shadow how it compares, as the run part keeps them.
+struct dev_runs {
+    uint64_t due_us;       // UINT64_MAX: not due
+    uint64_t last_s;       // when the last one ended, since 1970; 0: none did
+    uint64_t failure_mark; // of the last failure reported; 0: none
+    uint64_t shadow_us;    // time of all runs of the shadow
+    uint64_t beside_us;    // ... and of those beside them
+    uint32_t count;        // since its activation
+    uint16_t slow_percent; // of the shadow's statement
+    uint16_t memory_percent;
+    struct wire_tolerances tolerances;
+    struct dev_beside beside;
+    uint8_t crashes;    // on trial
+    uint8_t references; // runs of the active version for this shadow alone
+    bool reference;     // the run that is due is one of these
+    bool running;       // one on trial was started and has not ended
+};
+
+// Of the stored content of the versions, what the slots part knows or doubts; not stored.
 struct dev_content {
     uint8_t unproven;       // versions whose content is to be hashed again
     uint8_t damaged;        // ... is known to be damaged: if it is the active one, it does not run
@@ -52,82 +116,24 @@ struct dev_content {
 };
 
 // What the device holds of one task, or of its shadow: that is a task of the same name with an id
-// of its own, whose active version is the shadow. All but the members behind the name is stored.
+// of its own, whose active version is the shadow.
 //
-// A part of the runtime (a folder of device/core) writes its own members and asks the owner for a
-// change of others. Two are written by their owner alone, which tests/tidy sees to:
-//   trust  lease
-//   slots  content
-// Of the others some have a second writer still, named behind the owner:
-//   trust  listed
-//   slots  state, floor, blocked, kept..., again, placebo, moved, every_s, triggered, active...;
-//          offer: the statement by which a version is active that it names again, and `moved` anew
-//          for each check-in; run: what a shadow was blocked for; sweep: the floor of a task that
-//          comes back
-//   offer  id, name, shadow, accepted..., newest..., again_next, offered, over; slots: empties what
-//          was followed; run: a shadow that is over; sweep: `newest` of a task that comes back
-//   pull   accepted_asked, accepted_exclusive..., failure_reported, leftover; offer and slots:
-//          anew for each statement; sweep: a leftover that is collected
-//   run    last_run_s, runs, crashes, running, reference..., run_due_us, failure_mark, beside...,
-//          shadow_us and the limits of a shadow; slots and offer: anew for each version
-// The reader of the stored record fills in what is stored.
+// Who it is stands there from when the offer gave it a place. Each of the other members is written
+// by the part of the runtime (folder of device/core) that is named behind it, and by no other:
+// those call what its header offers, or tell it what happened (core/base/part.h). The reader of the
+// stored record fills in what is stored.
 struct dev_task {
     uint64_t id;
-    uint64_t floor;              // no release below it is followed: of what ran well here
-    uint64_t active_floor;       // that the statement of `active` names; the task's once that ran
-    uint64_t accepted_floor;     // likewise of `accepted`
-    struct wire_sha256 active;   // runs
-    struct wire_sha256 kept;     // last good one beside it
-    struct wire_sha256 accepted; // named by the last accepted statement
-    // By which statement each of the three is here, and the one of the highest counter ever.
-    struct dev_approval active_by;
-    struct dev_approval kept_by;
-    struct dev_approval accepted_by;
-    struct dev_approval newest;
-    struct wire_sha256 newest_manifest;
-    // Exclusive manifests of the three; zero: no exclusive files. The last one is known once
-    // accepted_asked is set, which is only while it is pulled.
-    struct wire_sha256 active_exclusive;
-    struct wire_sha256 kept_exclusive;
-    struct wire_sha256 accepted_exclusive;
-    uint64_t active_rollout;
-    uint64_t kept_rollout;
-    uint64_t blocked; // version id this device refuses, because it failed here last; those before
-                      // it are among the refusals
-    uint64_t last_run_s;
-    uint32_t accepted_bytes; // of the manifest
-    uint32_t accepted_exclusive_bytes;
-    uint32_t every_s; // of the active version
-    uint32_t runs;    // of the active version since its activation
-    bool accepted_asked;
-    uint8_t state;         // enum dev_update_state
-    bool triggered;        // behaviour starts the active version too
-    uint8_t crashes;       // of the active version on trial
-    bool running;          // a run on trial was started and has not ended
-    bool failure_reported; // of the pull of the accepted version
-    struct dev_lease lease;
-    uint64_t listed;             // highest counter a snapshot listed for the task
-    struct dev_again again;      // the last mark that was followed
-    struct dev_again again_next; // is followed when the content of the active version is proven
-    bool placebo; // ... was of the active version: what comes of it is told for that rollout
-    bool offered; // by the check-in under way; not stored
-    bool moved;   // another version came into place since that began; not stored
-    bool shadow;  // stored with the next five
-    uint16_t slow_percent; // of the shadow's statement
-    uint16_t memory_percent;
-    uint64_t shadow_us; // time of all its runs
-    uint64_t beside_us; // ... and of those beside them
-    struct wire_tolerances tolerances;
+    struct dev_slots slots;       // slots
+    struct dev_content content;   // slots
+    struct dev_offer offer;       // offer
+    struct dev_incoming incoming; // pull
+    struct dev_runs runs;         // run
+    struct dev_lease lease;       // trust
+    uint64_t listed;              // trust: highest counter a snapshot listed for the task
+    bool shadow;
     uint8_t name_size;
     char name[WIRE_TASK_NAME_MAX];
-    uint8_t references; // runs of the active version for this shadow alone
-    bool reference;     // the run that is due is one of these
-    bool over;          // this shadow is to be dropped
-    bool leftover; // content of a pull that was given up is there, for when it is offered again
-    uint64_t run_due_us;   // UINT64_MAX: not due
-    uint64_t failure_mark; // of the last failure reported for the active version; 0: none
-    struct dev_beside beside;
-    struct dev_content content;
 };
 
 #endif

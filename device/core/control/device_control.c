@@ -10,7 +10,6 @@
 #include "core/offer/device_offer.h"
 #include "core/pull/device_pull.h"
 #include "core/run/device_run.h"
-#include "core/sweep/device_collect.h"
 #include "core/trust/device_lease.h"
 #include "core/trust/device_trust.h"
 
@@ -57,13 +56,13 @@ static enum base_status profile_encode(const struct dev_runtime *runtime, bool p
     profile.refused_count = dev_refusals_list(&runtime->refusals, &writer, &profile.digest);
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         const struct dev_task *task = &runtime->tasks[i];
-        bool active = !wire_sha256_is_zero(&task->active);
+        bool active = !wire_sha256_is_zero(&task->slots.active.manifest);
         pairs[i] = (struct wire_profile_pair){
             .task_id = task->id,
-            .version_id = active ? wire_version_id(&task->active) : 0,
-            .blocked_version_id = task->blocked,
-            .floor = task->floor,
-            .approved = active ? task->active_by.counter : 0,
+            .version_id = active ? wire_version_id(&task->slots.active.manifest) : 0,
+            .blocked_version_id = task->slots.blocked,
+            .floor = task->slots.floor,
+            .approved = active ? task->slots.active.by.counter : 0,
         };
         profile.digest +=
             wire_profile_term(task->id, pairs[i].version_id, pairs[i].blocked_version_id);
@@ -91,7 +90,8 @@ static void refusals_review(struct dev_runtime *runtime)
     uint64_t hash = 0;
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         const struct dev_task *task = &runtime->tasks[i];
-        uint64_t facts[] = {task->id, task->newest.counter, wire_version_id(&task->active)};
+        uint64_t facts[] = {task->id, task->offer.newest.counter,
+                            wire_version_id(&task->slots.active.manifest)};
         hash += base_hash64(facts, sizeof(facts));
     }
     bool changed = dev_refusals_tasks(&runtime->refusals, hash);
@@ -395,7 +395,7 @@ static void checkin_done(struct dev_runtime *runtime)
     }
     if (is_whole(control)) {
         dev_offers_withdrawn(runtime, offers ? control->offers.flags : 0);
-        dev_collect_leftovers(runtime);
+        dev_pull_leftovers(runtime);
     }
 }
 

@@ -26,11 +26,12 @@ static bool is_of(const struct dev_again *again, const struct wire_again *mark)
 static struct dev_task *task_of(struct dev_runtime *runtime, const struct wire_again *mark)
 {
     struct dev_task *task = dev_task_find(runtime, mark->task_id);
-    if (task == NULL || task->shadow || is_of(&task->again, mark)) {
+    if (task == NULL || task->shadow || is_of(&task->slots.again, mark)) {
         return NULL;
     }
-    enum dev_update_state state = (enum dev_update_state)task->state;
-    bool busy = dev_update_is_pulling(state) || (dev_update_on_trial(state) && !task->placebo);
+    enum dev_update_state state = (enum dev_update_state)task->slots.state;
+    bool busy =
+        dev_update_is_pulling(state) || (dev_update_on_trial(state) && !task->slots.placebo);
     return dev_update_has_active(state) && !busy ? task : NULL;
 }
 
@@ -41,7 +42,7 @@ static void refuse(struct dev_runtime *runtime, const struct dev_task *task,
                         (uint64_t)(-(int64_t)status)};
     struct wire_outcome outcome = {
         .task_id = task->id,
-        .version_id = wire_version_id(&task->active),
+        .version_id = wire_version_id(&task->slots.active.manifest),
         .rollout_id = mark->rollout_id,
     };
     dev_offer_refuse(runtime, base_hash64(facts, sizeof(facts)), status, &outcome);
@@ -64,8 +65,8 @@ static void follow(struct dev_runtime *runtime, const struct wire_again *mark)
     }
     dev_lease_again(runtime, task);
     base_assert(!task->shadow);
-    if (!is_of(&task->again_next, mark)) {
-        task->again_next = (struct dev_again){mark->rollout_id, mark->attempt};
+    if (!is_of(&task->offer.again, mark)) {
+        task->offer.again = (struct dev_again){mark->rollout_id, mark->attempt};
         dev_repair_doubt(task, DEV_COPY_ACTIVE);
         runtime->dirty = true; // as an accepted statement
         dev_trust_followed(runtime);
@@ -87,8 +88,8 @@ void dev_again_take(struct dev_runtime *runtime, const struct wire_again *marks,
 {
     for (uint32_t i = 0; i < runtime->task_count && all; i++) {
         struct dev_task *task = &runtime->tasks[i];
-        if (task->again_next.rollout_id != 0 && !is_named(task, marks, count)) {
-            task->again_next = (struct dev_again){0};
+        if (task->offer.again.rollout_id != 0 && !is_named(task, marks, count)) {
+            task->offer.again = (struct dev_again){0};
             runtime->dirty = true;
         }
     }
@@ -101,7 +102,7 @@ bool dev_again_news(struct dev_runtime *runtime, const struct wire_again *marks,
 {
     for (uint32_t i = 0; i < count; i++) {
         const struct dev_task *task = task_of(runtime, &marks[i]);
-        if (task != NULL && !is_of(&task->again_next, &marks[i])) {
+        if (task != NULL && !is_of(&task->offer.again, &marks[i])) {
             return true;
         }
     }

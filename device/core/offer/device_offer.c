@@ -5,9 +5,11 @@
 // gateway answers a check-in with. No order goes below the task's floor.
 //
 // Called for each envelope of a check-in's answer (device_control.c) or of an offer header
-// (runtime.c), on the runtime's thread.
+// (offer_header.c), on the runtime's thread.
 #include "core/offer/device_offer.h"
 
+#include "core/pull/device_pull.h"
+#include "core/run/device_run.h"
 #include "core/run/device_shadow.h"
 #include "core/slots/device_slots.h"
 #include "core/sweep/device_past.h"
@@ -89,7 +91,7 @@ static bool says_the_same(const struct dev_approval *approval, const struct wire
 
 static bool is_same_statement(const struct dev_task *task, const struct wire_release *release)
 {
-    return says_the_same(&task->accepted_by, &task->accepted, release);
+    return says_the_same(&task->offer.accepted_by, &task->offer.accepted, release);
 }
 
 // One counter has one content: does the release give another one to a counter that is known here?
@@ -99,10 +101,10 @@ static bool contradicts(const struct dev_task *task, const struct wire_release *
         const struct dev_approval *by;
         const struct wire_sha256 *manifest;
     } known[] = {
-        {&task->newest, &task->newest_manifest},
-        {&task->accepted_by, &task->accepted},
-        {&task->active_by, &task->active},
-        {&task->kept_by, &task->kept},
+        {&task->offer.newest, &task->offer.newest_manifest},
+        {&task->offer.accepted_by, &task->offer.accepted},
+        {&task->slots.active.by, &task->slots.active.manifest},
+        {&task->slots.kept.by, &task->slots.kept.manifest},
     };
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         if (known[i].by->counter == release->release_counter &&
@@ -115,7 +117,20 @@ static bool contradicts(const struct dev_task *task, const struct wire_release *
 
 static bool is_news(const struct dev_task *task, const struct wire_release *release)
 {
-    return task == NULL || release->release_counter > task->newest.counter;
+    return task == NULL || release->release_counter > task->offer.newest.counter;
+}
+
+// Fills in what is remembered of a task that holds no place, or does again. False: nothing.
+static bool recall(const struct dev_runtime *runtime, struct dev_task *task)
+{
+    struct dev_past past;
+    if (!dev_past_recall(runtime, task->id, &past)) {
+        return false;
+    }
+    dev_slot_recall(task, past.floor);
+    task->offer.newest = past.newest;
+    task->offer.newest_manifest = past.newest_manifest;
+    return true;
 }
 
 // What the device knows of the release's task, in `memory` of one that holds no place; NULL:
@@ -131,7 +146,7 @@ static const struct dev_task *known_of(struct dev_runtime *runtime,
     memory->id = wire_release_task_id(release);
     memory->name_size = (uint8_t)release->task_name.size;
     memcpy(memory->name, release->task_name.data, release->task_name.size);
-    return dev_past_recall(runtime, memory) ? memory : NULL;
+    return recall(runtime, memory) ? memory : NULL;
 }
 
 // May a verified release be followed? `task` is NULL when the device does not know it; `held`: it
@@ -146,7 +161,8 @@ static enum base_status admit(const struct dev_runtime *runtime, const struct de
     if (is_news(task, release) && dev_wall_s(runtime) >= release->expires_s) {
         return BASE_ERR_EXPIRED;
     }
-    if (task != NULL && (release->release_counter < task->floor || contradicts(task, release))) {
+    if (task != NULL &&
+        (release->release_counter < task->slots.floor || contradicts(task, release))) {
         return BASE_ERR_ROLLBACK;
     }
     if (pol_bucket(runtime->settings.device_id, release->salt) >= release->max_bucket) {
@@ -170,7 +186,7 @@ static bool is_below_floor(struct dev_runtime *runtime, const struct wire_releas
 {
     struct dev_task memory;
     const struct dev_task *task = known_of(runtime, release, &memory);
-    return task != NULL && release->release_counter < task->floor;
+    return task != NULL && release->release_counter < task->slots.floor;
 }
 
 static enum wire_outcome_kind kind_of(enum base_status status)
@@ -251,13 +267,13 @@ static struct dev_task *task_add(struct dev_runtime *runtime, const struct wire_
     base_check(runtime->task_count < runtime->settings.tasks_max);
     struct dev_task *task = &runtime->tasks[runtime->task_count++];
     memset(task, 0, sizeof(*task));
-    task->offered = true;
+    task->offer.made = true;
     task->id = wire_release_task_id(release);
     task->shadow = wire_release_is_shadow(release);
     task->name_size = (uint8_t)release->task_name.size;
     memcpy(task->name, release->task_name.data, release->task_name.size);
-    task->run_due_us = UINT64_MAX;
-    if (dev_past_recall(runtime, task)) {
+    dev_tell_of(runtime, DEV_PART_EVENT_SCHEDULE, task);
+    if (recall(runtime, task)) {
         dev_past_forget(runtime, task->id);
     }
     return task;
@@ -270,13 +286,10 @@ static void enter(struct dev_runtime *runtime, struct dev_task *task)
     struct wire_outcome outcome = {
         .kind = WIRE_OUTCOME_ACTIVATED,
         .task_id = task->id,
-        .version_id = wire_version_id(&task->active),
-        .rollout_id = task->accepted_by.rollout_id,
+        .version_id = wire_version_id(&task->slots.active.manifest),
+        .rollout_id = task->offer.accepted_by.rollout_id,
     };
-    task->active_rollout = task->accepted_by.rollout_id;
-    task->reference = false;
-    task->runs = 0;
-    task->run_due_us = 0;
+    dev_run_entered(task);
     dev_outcome(runtime, &outcome);
 }
 
@@ -287,36 +300,39 @@ static void renew(struct dev_runtime *runtime, struct dev_task *task)
         struct wire_outcome outcome = {
             .kind = WIRE_OUTCOME_ROLLED_BACK,
             .task_id = task->id,
-            .version_id = wire_version_id(&task->active),
-            .rollout_id = task->active_rollout,
+            .version_id = wire_version_id(&task->slots.active.manifest),
+            .rollout_id = task->slots.active.rollout,
         };
         dev_outcome(runtime, &outcome);
     }
-    dev_slot_stand(task);
-    task->active_by = task->accepted_by;
+    dev_slot_stand(runtime, task);
+    dev_slot_adopt(task);
     enter(runtime, task);
 }
 
 static void follow_install(struct dev_runtime *runtime, struct dev_task *task,
                            const struct wire_release *release, bool is_new, bool retry)
 {
-    if (wire_sha256_equal(&task->active, &release->manifest)) {
+    if (wire_sha256_equal(&task->slots.active.manifest, &release->manifest)) {
         dev_slot_abandon(runtime, task);
-        if (is_new && !says_the_same(&task->active_by, &task->active, release)) {
+        if (is_new &&
+            !says_the_same(&task->slots.active.by, &task->slots.active.manifest, release)) {
             renew(runtime, task);
         }
         return;
     }
-    if (is_new && dev_slot_leads_back(task) && wire_sha256_equal(&task->kept, &release->manifest)) {
+    if (is_new && dev_slot_leads_back(task) &&
+        wire_sha256_equal(&task->slots.kept.manifest, &release->manifest)) {
         // It proved itself here: no download and no trial.
         dev_slot_revert(runtime, task);
-        task->active_by = task->accepted_by;
-        if (task->active_rollout != task->accepted_by.rollout_id) {
+        bool moves = task->slots.active.rollout != task->offer.accepted_by.rollout_id;
+        dev_slot_adopt(task);
+        if (moves) {
             enter(runtime, task);
         }
         return;
     }
-    bool pulling = dev_update_is_pulling((enum dev_update_state)task->state);
+    bool pulling = dev_update_is_pulling((enum dev_update_state)task->slots.state);
     uint64_t version_id = wire_version_id(&release->manifest);
     bool failed_here = dev_slot_blocks(runtime, task, version_id);
     if (!is_new && (pulling || (failed_here && !retry))) {
@@ -334,19 +350,19 @@ static void follow_install(struct dev_runtime *runtime, struct dev_task *task,
 static void accept(struct dev_runtime *runtime, struct dev_task *task,
                    const struct wire_release *release)
 {
-    base_assert(release->release_counter >= task->floor);
+    base_assert(release->release_counter >= task->slots.floor);
     // The pull of another statement's version ends here, so that `accepted` may change.
     dev_slot_abandon(runtime, task);
-    task->again_next = (struct dev_again){0};
+    task->offer.again = (struct dev_again){0};
     bool news = is_news(task, release);
-    task->accepted = release->manifest;
-    task->accepted_bytes = (uint32_t)release->manifest_bytes;
-    task->accepted_by = (struct dev_approval){release->release_counter, release->rollout_id};
+    task->offer.accepted = release->manifest;
+    task->offer.accepted_bytes = (uint32_t)release->manifest_bytes;
+    task->offer.accepted_by = (struct dev_approval){release->release_counter, release->rollout_id};
     if (news) {
-        task->newest = task->accepted_by;
-        task->newest_manifest = task->accepted;
+        task->offer.newest = task->offer.accepted_by;
+        task->offer.newest_manifest = task->offer.accepted;
     }
-    task->failure_reported = false;
+    dev_pull_accepted(task);
     runtime->dirty = true;
 }
 
@@ -355,13 +371,13 @@ static void accept(struct dev_runtime *runtime, struct dev_task *task,
 static void note_floor(struct dev_runtime *runtime, struct dev_task *task,
                        const struct wire_release *release, bool is_new)
 {
-    if (is_new || release->floor > task->accepted_floor) {
-        runtime->dirty = runtime->dirty || task->accepted_floor != release->floor;
-        task->accepted_floor = release->floor;
+    if (is_new || release->floor > task->offer.accepted_floor) {
+        runtime->dirty = runtime->dirty || task->offer.accepted_floor != release->floor;
+        task->offer.accepted_floor = release->floor;
     }
-    if (says_the_same(&task->active_by, &task->active, release) &&
-        release->floor > task->active_floor) {
-        task->active_floor = release->floor;
+    if (says_the_same(&task->slots.active.by, &task->slots.active.manifest, release) &&
+        release->floor > task->slots.active_floor) {
+        dev_slot_name_floor(task, release->floor);
         runtime->dirty = true;
     }
 }
@@ -375,18 +391,19 @@ static bool follow(struct dev_runtime *runtime, struct dev_task *task,
     if (is_new && failed_here && !retry && !is_news(task, release)) {
         return false; // an older approval is no reason to try again what failed here
     }
-    uint8_t state = task->state;
+    uint8_t state = task->slots.state;
     if (is_new) {
         accept(runtime, task, release);
     }
     dev_lease_grant(runtime, task, release);
     if (task->shadow) {
+        task->offer.over = false;
         dev_shadow_follow(runtime, task, release, is_new, retry);
     } else {
         follow_install(runtime, task, release, is_new, retry);
     }
     note_floor(runtime, task, release, is_new);
-    return is_new || task->state != state;
+    return is_new || task->slots.state != state;
 }
 
 // What a verified release tells of the time.
@@ -421,21 +438,33 @@ void dev_offer_refuse(struct dev_runtime *runtime, uint64_t mark, enum base_stat
     dev_outcome(runtime, outcome);
 }
 
+// Nothing is accepted any more.
+static void forget_accepted(struct dev_runtime *runtime, struct dev_task *task)
+{
+    task->offer.accepted_by = (struct dev_approval){0};
+    task->offer.accepted_floor = 0;
+    memset(&task->offer.accepted, 0, sizeof(task->offer.accepted));
+    task->offer.accepted_bytes = 0;
+    dev_pull_accepted(task);
+    runtime->dirty = true;
+    dev_tell_that(runtime, DEV_PART_EVENT_ENDED);
+}
+
 static void follow_stop(struct dev_runtime *runtime, struct dev_task *task)
 {
-    enum dev_update_state state = (enum dev_update_state)task->state;
+    enum dev_update_state state = (enum dev_update_state)task->slots.state;
     if (!dev_update_has_active(state) && !dev_update_is_pulling(state)) {
         return; // nothing of it runs or comes
     }
     if (task->shadow) {
-        task->over = true;
+        task->offer.over = true;
     } else if (dev_update_has_active(state)) {
         dev_slot_remove(runtime, task);
     } else {
         dev_slot_abandon(runtime, task);
     }
-    if (!task->shadow && !dev_update_has_active((enum dev_update_state)task->state)) {
-        dev_slot_forget_accepted(runtime, task);
+    if (!task->shadow && !dev_update_has_active((enum dev_update_state)task->slots.state)) {
+        forget_accepted(runtime, task);
     }
     dev_lease_drop(task);
     runtime->dirty = true;
@@ -514,7 +543,7 @@ static void release_take(struct dev_runtime *runtime, const struct wire_release 
 {
     struct dev_task *task = dev_task_find(runtime, wire_release_task_id(release));
     if (task != NULL) {
-        task->offered = true;
+        task->offer.made = true;
     }
     struct dev_task memory;
     const struct dev_task *known = known_of(runtime, release, &memory);
@@ -570,8 +599,8 @@ void dev_offer_take(struct dev_runtime *runtime, const uint8_t *bytes, size_t si
 void dev_offers_none(struct dev_runtime *runtime)
 {
     for (uint32_t i = 0; i < runtime->task_count; i++) {
-        runtime->tasks[i].offered = false;
-        runtime->tasks[i].moved = false;
+        runtime->tasks[i].offer.made = false;
+        runtime->tasks[i].offer.moved = false;
     }
 }
 
@@ -579,13 +608,27 @@ void dev_offers_withdrawn(struct dev_runtime *runtime, uint8_t flags)
 {
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         struct dev_task *task = &runtime->tasks[i];
-        task->over = task->over ||
-                     (task->shadow && !task->offered && (flags & WIRE_OFFER_FLAG_SHADOWS) != 0);
-        if (!task->offered && dev_update_is_pulling((enum dev_update_state)task->state)) {
+        task->offer.over = task->offer.over || (task->shadow && !task->offer.made &&
+                                                (flags & WIRE_OFFER_FLAG_SHADOWS) != 0);
+        if (!task->offer.made && dev_update_is_pulling((enum dev_update_state)task->slots.state)) {
             dev_slot_abandon(runtime, task);
         }
-        if (!task->offered && task->moved) { // the answer is about what was there before
+        if (!task->offer.made && task->offer.moved) { // the answer is about what was there before
             dev_tell_at(runtime, DEV_PART_EVENT_CHECKIN, dev_now_us(runtime));
         }
     }
 }
+
+// What was ordered of a version is done when another one begins, or it once more.
+static bool on_event(struct dev_runtime *runtime, const struct dev_part_event *event)
+{
+    (void)runtime;
+    if (event->kind == DEV_PART_EVENT_BEGUN) {
+        event->task->offer.again = (struct dev_again){0};
+    } else if (event->kind == DEV_PART_EVENT_ACTIVATED) {
+        event->task->offer.moved = true;
+    }
+    return false;
+}
+
+const struct dev_part dev_offer_part = {.name = "offer", .on_event = on_event};

@@ -4,6 +4,8 @@
 
 #include "core/base/runtime.h"
 
+// What was followed, and the versions that came of it; has no turn.
+extern const struct dev_part dev_offer_part;
 // Judges one envelope and, when it may be followed, notes what to do in the task's record. Refusals
 // are reported once.
 // With WIRE_OFFER_FLAG_RETRY among the answer's `flags` a version that failed here may be tried

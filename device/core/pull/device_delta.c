@@ -47,8 +47,8 @@ static bool same_file(struct dev_runtime *runtime, const struct wire_manifest_fi
         const struct dev_task *beside = dev_shadow_other(runtime, task);
         task = beside != NULL ? beside : task;
     }
-    if (wire_sha256_is_zero(&task->active) ||
-        dev_manifest_open(runtime, &task->active, &manifest) != BASE_OK) {
+    if (wire_sha256_is_zero(&task->slots.active.manifest) ||
+        dev_manifest_open(runtime, &task->slots.active.manifest, &manifest) != BASE_OK) {
         return false;
     }
     for (uint32_t i = 0; i < manifest.parsed.file_count && !found; i++) {

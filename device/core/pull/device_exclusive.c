@@ -59,9 +59,9 @@ enum base_status dev_proof_take(struct dev_runtime *runtime)
         return BASE_ERR_TARGET;
     }
     BASE_TRY(wire_proof_verify(&proof, &hasher, &pull->root));
-    task->accepted_asked = true;
-    task->accepted_exclusive = proof.entry.exclusive;
-    task->accepted_exclusive_bytes = proof.entry.bytes;
+    task->incoming.asked = true;
+    task->incoming.exclusive = proof.entry.exclusive;
+    task->incoming.exclusive_bytes = proof.entry.bytes;
     runtime->dirty = true;
     return BASE_OK;
 }
@@ -69,15 +69,19 @@ enum base_status dev_proof_take(struct dev_runtime *runtime)
 void dev_proof_none(struct dev_runtime *runtime)
 {
     struct dev_task *task = &runtime->tasks[runtime->pull->task];
-    task->accepted_asked = true;
+    task->incoming.asked = true;
     runtime->dirty = true;
+}
+
+void dev_proof_clear(struct dev_task *task)
+{
+    task->incoming.asked = false;
+    memset(&task->incoming.exclusive, 0, sizeof(task->incoming.exclusive));
+    task->incoming.exclusive_bytes = 0;
 }
 
 void dev_proof_forget(struct dev_runtime *runtime)
 {
-    struct dev_task *task = &runtime->tasks[runtime->pull->task];
-    task->accepted_asked = false;
-    memset(&task->accepted_exclusive, 0, sizeof(task->accepted_exclusive));
-    task->accepted_exclusive_bytes = 0;
+    dev_proof_clear(&runtime->tasks[runtime->pull->task]);
     dev_garbage_made(runtime);
 }

@@ -59,14 +59,16 @@ static struct target target_of(struct dev_runtime *runtime)
     const struct dev_task *task = task_of(runtime);
     switch ((enum dev_pull_copy)runtime->pull->copy) {
     case DEV_COPY_ACTIVE:
-        return (struct target){&task->active, &task->active_exclusive, ANY_SIZE, ANY_SIZE};
+        return (struct target){&task->slots.active.manifest, &task->slots.active.exclusive,
+                               ANY_SIZE, ANY_SIZE};
     case DEV_COPY_KEPT:
-        return (struct target){&task->kept, &task->kept_exclusive, ANY_SIZE, ANY_SIZE};
+        return (struct target){&task->slots.kept.manifest, &task->slots.kept.exclusive, ANY_SIZE,
+                               ANY_SIZE};
     case DEV_COPY_ACCEPTED:
         break;
     }
-    return (struct target){&task->accepted, &task->accepted_exclusive, task->accepted_bytes,
-                           task->accepted_exclusive_bytes};
+    return (struct target){&task->offer.accepted, &task->incoming.exclusive,
+                           task->offer.accepted_bytes, task->incoming.exclusive_bytes};
 }
 
 static void damage_tell(struct dev_runtime *runtime, struct base_str file)
@@ -115,18 +117,19 @@ static void give_up(struct dev_runtime *runtime, enum wire_outcome_kind kind, en
     if (dev_slot_event(task, DEV_UPDATE_ON_ABANDON) != BASE_OK) {
         return;
     }
+    dev_proof_clear(task);
     runtime->dirty = true;
     runtime->garbage = true; // a boot collects it, or the next check-in that does not offer it
-    task->leftover = true;
-    if (task->failure_reported) {
+    task->incoming.leftover = true;
+    if (task->incoming.failure_reported) {
         return;
     }
-    task->failure_reported = true;
+    task->incoming.failure_reported = true;
     struct wire_outcome outcome = {
         .kind = kind,
         .task_id = task->id,
-        .version_id = wire_version_id(&task->accepted),
-        .rollout_id = task->accepted_by.rollout_id,
+        .version_id = wire_version_id(&task->offer.accepted),
+        .rollout_id = task->offer.accepted_by.rollout_id,
         .fingerprint = (uint64_t)(-(int64_t)code), // of the check that failed
         .detail = base_str_of(why),
     };
@@ -140,7 +143,8 @@ void dev_pull_refuse(struct dev_runtime *runtime, enum wire_outcome_kind kind,
                      enum base_status code, const char *why)
 {
     if (!dev_pull_repairing(runtime)) {
-        dev_slot_block(runtime, task_of(runtime), wire_version_id(&task_of(runtime)->accepted));
+        dev_slot_block(runtime, task_of(runtime),
+                       wire_version_id(&task_of(runtime)->offer.accepted));
         dev_garbage_made(runtime);
     }
     give_up(runtime, kind, code, why);
@@ -305,9 +309,10 @@ static void files_pick(struct dev_runtime *runtime, const struct wire_manifest *
     if (copy == DEV_COPY_ACCEPTED) {
         runtime->stats.pulls++;
         dev_slot_activate(runtime, task, manifest);
+        dev_proof_clear(task);
     } else {
         dev_repair_done(runtime, task, copy);
-        if (copy == DEV_COPY_ACTIVE && task->again_next.rollout_id != 0) {
+        if (copy == DEV_COPY_ACTIVE && task->offer.again.rollout_id != 0) {
             dev_slot_again(runtime, task, manifest);
         }
     }
@@ -321,7 +326,7 @@ static bool exclusive_pick(struct dev_runtime *runtime, const struct wire_manife
         return false;
     }
     runtime->pull->root = manifest->exclusive_root;
-    if (!dev_pull_repairing(runtime) && !task_of(runtime)->accepted_asked) {
+    if (!dev_pull_repairing(runtime) && !task_of(runtime)->incoming.asked) {
         dev_proof_ask(runtime, manifest);
         return true;
     }

@@ -50,13 +50,13 @@ static bool work_find(const struct dev_runtime *runtime, uint64_t now_us, struct
     *out_due_us = UINT64_MAX;
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         const struct dev_task *task = &runtime->tasks[i];
-        bool pulling = dev_update_is_pulling((enum dev_update_state)task->state);
+        bool pulling = dev_update_is_pulling((enum dev_update_state)task->slots.state);
         *out_due_us = pulling ? 0 : *out_due_us;
         bool still = !dev_run_is_busy(runtime);
         bool active = still && repair_due(task, DEV_COPY_ACTIVE, now_us, out_due_us);
         bool kept = still && repair_due(task, DEV_COPY_KEPT, now_us, out_due_us);
         bool urgent = active && (task->content.damaged & DEV_UNPROVEN_ACTIVE) != 0;
-        bool again = active && task->again_next.rollout_id != 0;
+        bool again = active && task->offer.again.rollout_id != 0;
         unsigned rank = urgent ? 3 : pulling || again ? 2 : active || kept ? 1 : 0;
         if (rank > best) {
             best = rank;
@@ -94,7 +94,7 @@ static bool check_waits(struct dev_runtime *runtime, uint64_t now_us)
         (work.task == pull->task && work.copy == (enum dev_pull_copy)pull->copy)) {
         return false;
     }
-    return work.copy == DEV_COPY_ACCEPTED || runtime->tasks[work.task].again_next.rollout_id != 0;
+    return work.copy == DEV_COPY_ACCEPTED || runtime->tasks[work.task].offer.again.rollout_id != 0;
 }
 
 // A repair is over when its version is not where it was.
@@ -175,6 +175,22 @@ static void init(struct dev_runtime *runtime, uint64_t first_us)
                      runtime->settings.backoff_cap_ms);
 }
 
+void dev_pull_accepted(struct dev_task *task)
+{
+    task->incoming.failure_reported = false;
+}
+
+void dev_pull_leftovers(struct dev_runtime *runtime)
+{
+    for (uint32_t i = 0; i < runtime->task_count; i++) {
+        struct dev_task *task = &runtime->tasks[i];
+        if (task->incoming.leftover && !task->offer.made) {
+            task->incoming.leftover = false;
+            dev_garbage_made(runtime);
+        }
+    }
+}
+
 static void forget(struct dev_runtime *runtime, const struct dev_task *task)
 {
     if (runtime->pull->phase != DEV_PULL_IDLE && task_of(runtime) == task) {
@@ -213,6 +229,7 @@ static bool on_event(struct dev_runtime *runtime, const struct dev_part_event *e
         return false;
     case DEV_PART_EVENT_UNWANTED:
         forget(runtime, event->task);
+        dev_proof_clear(event->task);
         return false;
     case DEV_PART_EVENT_DROPPED:
         dropped(runtime, event->task);
@@ -249,7 +266,7 @@ bool dev_pull_valid(const struct dev_runtime *runtime)
     return pull->task < runtime->task_count && pull->hashed <= pull->have &&
            pull->have <= pull->expected &&
            (pull->copy != DEV_COPY_ACCEPTED ||
-            dev_update_is_pulling((enum dev_update_state)runtime->tasks[pull->task].state));
+            dev_update_is_pulling((enum dev_update_state)runtime->tasks[pull->task].slots.state));
 }
 
 const struct dev_part dev_pull_part = {

@@ -64,6 +64,8 @@ BASE_NODISCARD enum base_status dev_proof_take(struct dev_runtime *runtime);
 // The question is answered with no; or it is to be asked again.
 void dev_proof_none(struct dev_runtime *runtime);
 void dev_proof_forget(struct dev_runtime *runtime);
+// The pull is over: whose exclusive files these are is asked anew for every one.
+void dev_proof_clear(struct dev_task *task);
 
 // ---- device_delta.c
 bool dev_delta_in_use(const struct dev_pull *pull);

@@ -77,11 +77,11 @@ void dev_pull_space_give(struct dev_runtime *runtime, const struct dev_task *tas
     struct dev_manifest manifest;
     struct dev_exclusive exclusive;
     if (runtime->ports->storage.blob_reserve == NULL ||
-        dev_manifest_open(runtime, &task->accepted, &manifest) != BASE_OK) {
+        dev_manifest_open(runtime, &task->offer.accepted, &manifest) != BASE_OK) {
         return;
     }
     give(runtime, manifest.parsed.files, manifest.parsed.file_count);
-    if (dev_exclusive_open(runtime, &task->accepted_exclusive, &exclusive) == BASE_OK) {
+    if (dev_exclusive_open(runtime, &task->incoming.exclusive, &exclusive) == BASE_OK) {
         give(runtime, exclusive.parsed.files, exclusive.parsed.file_count);
         dev_exclusive_close(runtime, &exclusive);
     }

@@ -23,22 +23,22 @@
 // again at once.
 static void schedule(struct dev_runtime *runtime, struct dev_task *task)
 {
-    task->run_due_us = UINT64_MAX;
-    task->reference = false;
-    if (task->shadow || !dev_update_has_active((enum dev_update_state)task->state)) {
+    task->runs.due_us = UINT64_MAX;
+    task->runs.reference = false;
+    if (task->shadow || !dev_update_has_active((enum dev_update_state)task->slots.state)) {
         return;
     }
-    if (dev_update_on_trial((enum dev_update_state)task->state) || task->last_run_s == 0) {
-        task->run_due_us = 0;
+    if (dev_update_on_trial((enum dev_update_state)task->slots.state) || task->runs.last_s == 0) {
+        task->runs.due_us = 0;
         return;
     }
-    if (task->every_s == 0) {
+    if (task->slots.every_s == 0) {
         return;
     }
     uint64_t wall_s = dev_wall_s(runtime);
-    uint64_t since_s = wall_s > task->last_run_s ? wall_s - task->last_run_s : 0;
-    uint64_t wait_s = since_s < task->every_s ? task->every_s - since_s : 0;
-    task->run_due_us = dev_now_us(runtime) + wait_s * 1000000;
+    uint64_t since_s = wall_s > task->runs.last_s ? wall_s - task->runs.last_s : 0;
+    uint64_t wait_s = since_s < task->slots.every_s ? task->slots.every_s - since_s : 0;
+    task->runs.due_us = dev_now_us(runtime) + wait_s * 1000000;
 }
 
 static void unmap(struct dev_runtime *runtime, const struct wire_sha256 *name)
@@ -109,11 +109,11 @@ static enum base_status job_start(struct dev_runtime *runtime, struct dev_task *
         .device_id = runtime->settings.device_id,
         .attrs = &attrs,
         .manifest = manifest,
-        .version = task->active,
+        .version = task->slots.active.manifest,
         .files = files,
         .file_count = file_count,
-        .run_index = task->shadow ? task->beside.run_index : task->runs,
-        .shadow = task->shadow || task->reference,
+        .run_index = task->shadow ? task->runs.beside.run_index : task->runs.count,
+        .shadow = task->shadow || task->runs.reference,
         .input = runtime->run->triggered ? dev_triggered_input(runtime) : NULL,
     };
     return port->start(port->ctx, runtime->run->run, &job);
@@ -148,15 +148,15 @@ enum base_status dev_run_start(struct dev_runtime *runtime, struct dev_task *tas
     struct dev_manifest manifest;
     struct dev_exclusive exclusive;
     base_assert(run->run == 0); // one at a time
-    base_assert(dev_update_has_active((enum dev_update_state)task->state));
+    base_assert(dev_update_has_active((enum dev_update_state)task->slots.state));
     run->task = (uint32_t)(task - runtime->tasks);
-    enum base_status status = dev_manifest_open(runtime, &task->active, &manifest);
+    enum base_status status = dev_manifest_open(runtime, &task->slots.active.manifest, &manifest);
     if (status != BASE_OK && !base_status_is_resource(status)) {
         active_damaged(runtime, BASE_STR("manifest"));
         return BASE_ERR_CORRUPT;
     }
     BASE_TRY(status);
-    status = dev_exclusive_open(runtime, &task->active_exclusive, &exclusive);
+    status = dev_exclusive_open(runtime, &task->slots.active.exclusive, &exclusive);
     if (status != BASE_OK) {
         dev_manifest_close(runtime, &manifest);
         if (!base_status_is_resource(status)) {
@@ -167,15 +167,15 @@ enum base_status dev_run_start(struct dev_runtime *runtime, struct dev_task *tas
     }
     run->next_run = run->next_run + 1 != 0 ? run->next_run + 1 : 1;
     run->run = run->next_run;
-    run->version = task->active;
+    run->version = task->slots.active.manifest;
     run->rollout = dev_told_rollout(task);
     run->manifest = manifest.bytes;
     run->manifest_bytes = manifest.size;
-    run->exclusive = task->active_exclusive;
+    run->exclusive = task->slots.active.exclusive;
     run->exclusive_manifest = exclusive.bytes;
     run->exclusive_bytes = exclusive.size;
     run->started_us = dev_now_us(runtime);
-    run->reference = task->reference;
+    run->reference = task->runs.reference;
     run->triggered = dev_triggered_for(runtime, task);
     status = port_start(runtime, task, &manifest.parsed, &exclusive.parsed);
     if (status != BASE_OK) {
@@ -213,36 +213,44 @@ static bool failure_is_news(struct dev_task *task, const struct dev_task_end *en
 {
     uint64_t mark =
         base_hash64_seed(&end->fingerprint, sizeof(end->fingerprint), (uint64_t)end->outcome);
-    bool news = task->failure_mark != mark;
-    task->failure_mark = mark;
+    bool news = task->runs.failure_mark != mark;
+    task->runs.failure_mark = mark;
     return news;
+}
+
+// A version that failed on trial stays all the same. It does not run at once again: it may have
+// ended the process.
+static void run_later(struct dev_runtime *runtime, struct dev_task *task)
+{
+    task->runs.last_s = dev_wall_s(runtime);
+    schedule(runtime, task);
 }
 
 // The active version ended a run. On trial this decides about it.
 static void judge(struct dev_runtime *runtime, struct dev_task *task,
                   const struct dev_task_end *end, const struct wire_outcome *outcome)
 {
-    bool trial = dev_update_on_trial((enum dev_update_state)task->state);
-    task->running = false;
-    task->last_run_s = dev_wall_s(runtime);
+    bool trial = dev_update_on_trial((enum dev_update_state)task->slots.state);
+    task->runs.running = false;
+    task->runs.last_s = dev_wall_s(runtime);
     if (!wire_outcome_is_failure(end->outcome)) {
-        task->crashes = 0;
+        task->runs.crashes = 0;
         dev_repair_ran(task);
-        task->failure_mark = 0;
+        task->runs.failure_mark = 0;
         enum base_status passed = dev_slot_event(task, DEV_UPDATE_ON_PASS);
         base_assert(passed == BASE_OK); // allowed wherever a version is active
         dev_slot_ran(task);
-        if (task->runs == 0) { // later successes are no news
+        if (task->runs.count == 0) { // later successes are no news
             dev_outcome(runtime, outcome);
         }
     } else if (failure_is_news(task, end)) {
         dev_outcome(runtime, outcome);
     }
-    task->runs += task->runs < UINT32_MAX ? 1 : 0;
+    task->runs.count += task->runs.count < UINT32_MAX ? 1 : 0;
     runtime->dirty = true;
     schedule(runtime, task);
-    if (trial && wire_outcome_is_failure(end->outcome)) {
-        dev_slot_failed(runtime, task);
+    if (trial && wire_outcome_is_failure(end->outcome) && dev_slot_failed(runtime, task)) {
+        run_later(runtime, task);
     }
 }
 
@@ -252,7 +260,7 @@ void dev_left_out(struct dev_runtime *runtime, uint64_t task_id, const char *why
     const struct dev_task_end end = {.outcome = WIRE_OUTCOME_FAIL_LOAD,
                                      .fingerprint = LEFT_OUT_FINGERPRINT};
     if (task == NULL || task->shadow ||
-        !dev_update_has_active((enum dev_update_state)task->state) ||
+        !dev_update_has_active((enum dev_update_state)task->slots.state) ||
         !failure_is_news(task, &end)) {
         return;
     }
@@ -261,7 +269,7 @@ void dev_left_out(struct dev_runtime *runtime, uint64_t task_id, const char *why
     const struct wire_outcome outcome = {
         .kind = end.outcome,
         .task_id = task->id,
-        .version_id = wire_version_id(&task->active),
+        .version_id = wire_version_id(&task->slots.active.manifest),
         .rollout_id = dev_told_rollout(task),
         .fingerprint = end.fingerprint,
         .detail = base_str_of(text),
@@ -275,9 +283,9 @@ void dev_left_out(struct dev_runtime *runtime, uint64_t task_id, const char *why
 // is whole; of a shadow the next one is.
 static void run_undone(struct dev_runtime *runtime, struct dev_task *task, bool due)
 {
-    task->running = false;
-    task->reference = false;
-    task->run_due_us = due && !task->shadow ? 0 : task->run_due_us;
+    task->runs.running = false;
+    task->runs.reference = false;
+    task->runs.due_us = due && !task->shadow ? 0 : task->runs.due_us;
     runtime->dirty = true;
 }
 
@@ -287,7 +295,7 @@ static void run_end(struct dev_runtime *runtime, const struct dev_task_end *end)
     base_check(run->task < runtime->task_count);
     struct dev_task *task = &runtime->tasks[run->task];
     if (end->outcome == WIRE_OUTCOME_FAIL_INTEGRITY &&
-        wire_sha256_equal(&task->active, &run->version)) { // so the port says
+        wire_sha256_equal(&task->slots.active.manifest, &run->version)) { // so the port says
         active_damaged(runtime, end->detail);
         run_undone(runtime, task, !run->triggered);
         return;
@@ -309,7 +317,7 @@ static void run_end(struct dev_runtime *runtime, const struct dev_task_end *end)
     }
     runtime->stats.runs++;
     runtime->stats.failures += wire_outcome_is_failure(end->outcome) ? 1 : 0;
-    if (wire_sha256_equal(&task->active, &run->version)) {
+    if (wire_sha256_equal(&task->slots.active.manifest, &run->version)) {
         // A new statement for the same version may have come meanwhile.
         outcome.rollout_id = dev_told_rollout(task);
         judge(runtime, task, end, &outcome);
@@ -347,9 +355,9 @@ bool dev_run_start_failed(struct dev_runtime *runtime, struct dev_task *task,
                           enum base_status status, uint64_t now_us, struct dev_task_end *out_end)
 {
     if (base_status_is_resource(status)) {
-        task->run_due_us = now_us + DEV_RUN_RETRY_US;
-        if (task->running) { // a kill while it waits is no crash
-            task->running = false;
+        task->runs.due_us = now_us + DEV_RUN_RETRY_US;
+        if (task->runs.running) { // a kill while it waits is no crash
+            task->runs.running = false;
             runtime->dirty = true;
         }
         return false;
@@ -363,8 +371,8 @@ bool dev_run_start_failed(struct dev_runtime *runtime, struct dev_task *task,
         };
         return true;
     }
-    if (task->reference) { // its own next run will tell
-        task->reference = false;
+    if (task->runs.reference) { // its own next run will tell
+        task->runs.reference = false;
         return false;
     }
     *out_end = (struct dev_task_end){
@@ -373,7 +381,7 @@ bool dev_run_start_failed(struct dev_runtime *runtime, struct dev_task *task,
         .detail = base_str_of(base_status_text(status)),
     };
     runtime->run->task = (uint32_t)(task - runtime->tasks);
-    runtime->run->version = task->active;
+    runtime->run->version = task->slots.active.manifest;
     runtime->run->rollout = dev_told_rollout(task);
     run_end(runtime, out_end);
     return true;
@@ -381,10 +389,10 @@ bool dev_run_start_failed(struct dev_runtime *runtime, struct dev_task *task,
 
 bool dev_run_marked(struct dev_runtime *runtime, struct dev_task *task, uint64_t now_us)
 {
-    if (!dev_update_on_trial((enum dev_update_state)task->state) || task->running) {
+    if (!dev_update_on_trial((enum dev_update_state)task->slots.state) || task->runs.running) {
         return true;
     }
-    task->running = true;
+    task->runs.running = true;
     runtime->dirty = true;
     return dev_flush(runtime, now_us);
 }
@@ -396,24 +404,24 @@ static void step_over(struct dev_runtime *runtime, bool shadows, uint64_t now_us
         if (runtime->run->run != 0 || runtime->dirty) {
             return;
         }
-        if (now_us < task->run_due_us || task->shadow != shadows ||
+        if (now_us < task->runs.due_us || task->shadow != shadows ||
             (task->content.damaged & DEV_UNPROVEN_ACTIVE) != 0) {
             continue;
         }
         if (!dev_run_marked(runtime, task, now_us)) {
             return;
         }
-        task->run_due_us = UINT64_MAX;
+        task->runs.due_us = UINT64_MAX;
         enum base_status status = dev_run_start(runtime, task);
         struct dev_task_end end;
         if (status == BASE_ERR_CORRUPT) {
-            bool reference = task->reference;
+            bool reference = task->runs.reference;
             (void)dev_run_start_failed(runtime, task, status, now_us, &end);
             run_undone(runtime, task, !reference);
         } else if (status != BASE_OK) {
             (void)dev_run_start_failed(runtime, task, status, now_us, &end);
         } else {
-            task->reference = false;
+            task->runs.reference = false;
         }
     }
 }
@@ -434,14 +442,14 @@ static void stop(struct dev_runtime *runtime)
     port->cancel(port->ctx, runtime->run->run);
     run_unmap(runtime);
     struct dev_task *task = &runtime->tasks[runtime->run->task];
-    if (task->running) { // stopped by us: no crash
-        task->running = false;
+    if (task->runs.running) { // stopped by us: no crash
+        task->runs.running = false;
         runtime->dirty = true;
     }
     if (!runtime->run->triggered || task->shadow) {
-        task->run_due_us = 0;
+        task->runs.due_us = 0;
     }
-    task->reference = runtime->run->reference;
+    task->runs.reference = runtime->run->reference;
     if (runtime->run->triggered) {
         runtime->run->triggered = false;
         dev_triggered_stopped(runtime);
@@ -493,9 +501,41 @@ static uint64_t due_us_of(const struct dev_runtime *runtime)
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         const struct dev_task *task = &runtime->tasks[i];
         bool waits = (task->content.damaged & DEV_UNPROVEN_ACTIVE) != 0;
-        due_us = !waits && task->run_due_us < due_us ? task->run_due_us : due_us;
+        due_us = !waits && task->runs.due_us < due_us ? task->runs.due_us : due_us;
     }
     return due_us;
+}
+
+// ---- Another version, or another rollout
+
+// The active version begins: it has not run, and nothing is held against it.
+static void begun(struct dev_task *task)
+{
+    struct dev_runs *runs = &task->runs;
+    bool never = wire_sha256_is_zero(&task->slots.active.manifest) || task->shadow; // by itself
+    runs->count = 0;
+    runs->crashes = 0;
+    runs->running = false;
+    runs->failure_mark = 0;
+    runs->last_s = 0;
+    runs->due_us = never ? UINT64_MAX : 0;
+    runs->reference = false;
+    runs->references = 0;
+    runs->shadow_us = 0;
+    runs->beside_us = 0;
+}
+
+static void stood(struct dev_task *task)
+{
+    task->runs.running = false;
+    task->runs.crashes = 0;
+}
+
+void dev_run_entered(struct dev_task *task)
+{
+    task->runs.reference = false;
+    task->runs.count = 0;
+    task->runs.due_us = 0;
 }
 
 // ---- Boot
@@ -506,18 +546,20 @@ static void crash_count(struct dev_runtime *runtime, struct dev_task *task)
     struct wire_outcome outcome = {
         .kind = WIRE_OUTCOME_FAIL_CRASH,
         .task_id = task->id,
-        .version_id = wire_version_id(&task->active),
+        .version_id = wire_version_id(&task->slots.active.manifest),
         .rollout_id = dev_told_rollout(task),
         .detail = BASE_STR("the process ended during a run"),
     };
-    task->running = false;
-    task->crashes = (uint8_t)(task->crashes < UINT8_MAX ? task->crashes + 1 : UINT8_MAX);
+    task->runs.running = false;
+    task->runs.crashes =
+        (uint8_t)(task->runs.crashes < UINT8_MAX ? task->runs.crashes + 1 : UINT8_MAX);
     runtime->stats.failures++;
     dev_outcome(runtime, &outcome);
     if (task->shadow) { // what nobody asked for may not take the app down twice
         dev_slot_fail_shadow(runtime, task);
-    } else if (task->crashes >= runtime->settings.crash_limit) {
-        dev_slot_failed(runtime, task);
+    } else if (task->runs.crashes >= runtime->settings.crash_limit &&
+               dev_slot_failed(runtime, task)) {
+        run_later(runtime, task);
     }
 }
 
@@ -532,7 +574,7 @@ static void restored(struct dev_runtime *runtime)
 {
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         struct dev_task *task = &runtime->tasks[i];
-        if (task->running) {
+        if (task->runs.running) {
             crash_count(runtime, task);
         }
         schedule(runtime, task);
@@ -556,6 +598,15 @@ static bool on_event(struct dev_runtime *runtime, const struct dev_part_event *e
         break;
     case DEV_PART_EVENT_DROPPED:
         dropped(runtime, event->task);
+        break;
+    case DEV_PART_EVENT_BEGUN:
+        begun(event->task);
+        break;
+    case DEV_PART_EVENT_PROVEN:
+        event->task->runs.count = 1; // its first success here is no news
+        break;
+    case DEV_PART_EVENT_STOOD:
+        stood(event->task);
         break;
     default:
         break;

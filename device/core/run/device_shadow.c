@@ -20,13 +20,13 @@ _Static_assert(DEV_DIFFERENCE_TEXT <= WIRE_REPORT_DETAIL_MAX, "a difference is t
 
 static bool has_active(const struct dev_task *task)
 {
-    return dev_update_has_active((enum dev_update_state)task->state);
+    return dev_update_has_active((enum dev_update_state)task->slots.state);
 }
 
 // Does it still have comparisons to make? It is on trial until the last of them.
 static bool compares(const struct dev_task *shadow)
 {
-    return dev_update_on_trial((enum dev_update_state)shadow->state);
+    return dev_update_on_trial((enum dev_update_state)shadow->slots.state);
 }
 
 struct dev_task *dev_shadow_other(struct dev_runtime *runtime, const struct dev_task *task)
@@ -45,29 +45,29 @@ enum base_status dev_shadow_admit(const struct dev_runtime *runtime,
     if (task == NULL || !has_active(task)) {
         return BASE_ERR_NOT_FOUND;
     }
-    bool further = task->newest.counter >= release->release_counter ||
-                   wire_sha256_equal(&task->active, &release->manifest);
+    bool further = task->offer.newest.counter >= release->release_counter ||
+                   wire_sha256_equal(&task->slots.active.manifest, &release->manifest);
     return further ? BASE_ERR_EXISTS : BASE_OK;
 }
 
 void dev_shadow_follow(struct dev_runtime *runtime, struct dev_task *shadow,
                        const struct wire_release *release, bool is_new, bool retry)
 {
-    bool failed_here = shadow->blocked == wire_version_id(&release->manifest);
+    bool failed_here = shadow->slots.blocked == wire_version_id(&release->manifest);
     base_assert(shadow->shadow);
-    shadow->over = false;
     if (is_new) {
-        shadow->slow_percent = release->shadow_slow_percent;
-        shadow->memory_percent = release->shadow_memory_percent;
-        shadow->tolerances = release->tolerances;
-        shadow->blocked = 0;
+        shadow->runs.slow_percent = release->shadow_slow_percent;
+        shadow->runs.memory_percent = release->shadow_memory_percent;
+        shadow->runs.tolerances = release->tolerances;
+        dev_slot_forgive(shadow);
         dev_tell_of(runtime, DEV_PART_EVENT_HALT, shadow);
         dev_slot_empty(runtime, shadow); // the one before, when there is one
-    } else if (has_active(shadow) || dev_update_is_pulling((enum dev_update_state)shadow->state) ||
+    } else if (has_active(shadow) ||
+               dev_update_is_pulling((enum dev_update_state)shadow->slots.state) ||
                (failed_here && !retry)) {
         return;
     }
-    shadow->blocked = 0;
+    dev_slot_forgive(shadow);
     if (dev_slot_event(shadow, DEV_UPDATE_ON_ACCEPT) == BASE_OK) {
         runtime->dirty = true;
     }
@@ -80,7 +80,7 @@ static bool result_waits(struct dev_runtime *runtime)
 {
     uint64_t id = runtime->kept_result->shadow_id;
     const struct dev_task *shadow = id != 0 ? dev_task_find(runtime, id) : NULL;
-    return shadow != NULL && shadow->shadow && shadow->run_due_us != UINT64_MAX;
+    return shadow != NULL && shadow->shadow && shadow->runs.due_us != UINT64_MAX;
 }
 
 // Keeps what fits. False: there is another there, and without its own this shadow cannot be judged.
@@ -89,7 +89,7 @@ static bool result_keep(struct dev_runtime *runtime, const struct dev_task *shad
 {
     struct dev_kept_result *kept = runtime->kept_result;
     if (kept->shadow_id != shadow->id && result_waits(runtime)) {
-        return shadow->tolerances.count == 0;
+        return shadow->runs.tolerances.count == 0;
     }
     bool fits = result.size > 0 && result.size <= kept->capacity;
     kept->shadow_id = fits ? shadow->id : 0;
@@ -105,17 +105,17 @@ void dev_shadow_beside(struct dev_runtime *runtime, const struct dev_task *task,
 {
     struct dev_task *shadow = dev_shadow_other(runtime, task);
     if (shadow == NULL || !compares(shadow) || end->outcome != WIRE_OUTCOME_RAN ||
-        !wire_sha256_equal(&task->active, dev_run_version(runtime)) ||
+        !wire_sha256_equal(&task->slots.active.manifest, dev_run_version(runtime)) ||
         !result_keep(runtime, shadow, end->result)) {
         return;
     }
-    shadow->beside = (struct dev_beside){
+    shadow->runs.beside = (struct dev_beside){
         .digest = dev_result_digest(end->result),
         .duration_us = end->duration_us,
-        .run_index = task->runs,
+        .run_index = task->runs.count,
         .heap_peak_bytes = end->heap_peak_bytes,
     };
-    shadow->run_due_us = 0;
+    shadow->runs.due_us = 0;
 }
 
 // More than `percent` of `base`, and by more than `floor`?
@@ -131,14 +131,14 @@ static bool results_agree(struct dev_runtime *runtime, const struct dev_task *sh
                           struct base_str result, struct dev_difference *out)
 {
     const struct dev_kept_result *kept = runtime->kept_result;
-    if (dev_result_digest(result) == shadow->beside.digest) {
+    if (dev_result_digest(result) == shadow->runs.beside.digest) {
         return true;
     }
     if (kept->shadow_id != shadow->id) {
         return false;
     }
     return dev_result_compare((struct base_str){kept->bytes, kept->size}, result,
-                              &shadow->tolerances, out) == DEV_AGREEMENT_AGREE;
+                              &shadow->runs.tolerances, out) == DEV_AGREEMENT_AGREE;
 }
 
 // RAN: as it should be. Time is judged over several runs: one alone may have waited for the
@@ -146,24 +146,24 @@ static bool results_agree(struct dev_runtime *runtime, const struct dev_task *sh
 static enum wire_outcome_kind compare(struct dev_runtime *runtime, struct dev_task *shadow,
                                       const struct dev_task_end *end, struct dev_difference *out)
 {
-    const struct dev_beside *beside = &shadow->beside;
+    const struct dev_beside *beside = &shadow->runs.beside;
     bool heap_known = beside->heap_peak_bytes > 0;
-    shadow->runs += shadow->runs < UINT32_MAX ? 1 : 0;
+    shadow->runs.count += shadow->runs.count < UINT32_MAX ? 1 : 0;
     if (wire_outcome_is_failure(end->outcome)) {
         return end->outcome;
     }
     if (!results_agree(runtime, shadow, end->result, out)) {
         return WIRE_OUTCOME_FAIL_DIFFERENT;
     }
-    if (heap_known && exceeds(end->heap_peak_bytes, beside->heap_peak_bytes, shadow->memory_percent,
-                              DEV_SHADOW_HEAVY_BYTES)) {
+    if (heap_known && exceeds(end->heap_peak_bytes, beside->heap_peak_bytes,
+                              shadow->runs.memory_percent, DEV_SHADOW_HEAVY_BYTES)) {
         return WIRE_OUTCOME_FAIL_HEAVY;
     }
-    shadow->shadow_us += end->duration_us;
-    shadow->beside_us += beside->duration_us;
-    if (shadow->runs >= DEV_SHADOW_TIMED_RUNS &&
-        exceeds(shadow->shadow_us, shadow->beside_us, shadow->slow_percent,
-                (uint64_t)DEV_SHADOW_SLOW_US * shadow->runs)) {
+    shadow->runs.shadow_us += end->duration_us;
+    shadow->runs.beside_us += beside->duration_us;
+    if (shadow->runs.count >= DEV_SHADOW_TIMED_RUNS &&
+        exceeds(shadow->runs.shadow_us, shadow->runs.beside_us, shadow->runs.slow_percent,
+                (uint64_t)DEV_SHADOW_SLOW_US * shadow->runs.count)) {
         return WIRE_OUTCOME_FAIL_SLOW;
     }
     return WIRE_OUTCOME_RAN;
@@ -192,8 +192,8 @@ static void say(struct dev_runtime *runtime, const struct dev_task *shadow,
     struct wire_outcome outcome = {
         .kind = kind,
         .task_id = shadow->id,
-        .version_id = wire_version_id(&shadow->active),
-        .rollout_id = shadow->active_rollout,
+        .version_id = wire_version_id(&shadow->slots.active.manifest),
+        .rollout_id = shadow->slots.active.rollout,
         .duration_us = end->duration_us,
         .fingerprint = end->fingerprint,
         .figures = {.heap_peak_bytes = end->heap_peak_bytes, .left_out = end->left_out},
@@ -214,11 +214,12 @@ void dev_shadow_judge(struct dev_runtime *runtime, struct dev_task *shadow,
 {
     const struct dev_task *task = dev_shadow_other(runtime, shadow);
     base_assert(shadow->shadow);
-    bool once = task == NULL || (task->every_s == 0 && !task->triggered);
-    if (!compares(shadow) || !wire_sha256_equal(&shadow->active, dev_run_version(runtime))) {
+    bool once = task == NULL || (task->slots.every_s == 0 && !task->slots.triggered);
+    if (!compares(shadow) ||
+        !wire_sha256_equal(&shadow->slots.active.manifest, dev_run_version(runtime))) {
         return; // replaced while it ran
     }
-    shadow->running = false;
+    shadow->runs.running = false;
     runtime->dirty = true;
     struct dev_difference difference = {.place = 0};
     enum wire_outcome_kind kind = compare(runtime, shadow, end, &difference);
@@ -231,10 +232,10 @@ void dev_shadow_judge(struct dev_runtime *runtime, struct dev_task *shadow,
         return;
     }
     dev_slot_ran(shadow);
-    if (shadow->runs == (shadow->slow_percent > 0 ? DEV_SHADOW_TIMED_RUNS : 1)) {
+    if (shadow->runs.count == (shadow->runs.slow_percent > 0 ? DEV_SHADOW_TIMED_RUNS : 1)) {
         say(runtime, shadow, WIRE_OUTCOME_SHADOW_AGREED, end, &difference);
     }
-    if (shadow->runs >= (once ? DEV_SHADOW_TIMED_RUNS : DEV_SHADOW_RUNS)) {
+    if (shadow->runs.count >= (once ? DEV_SHADOW_TIMED_RUNS : DEV_SHADOW_RUNS)) {
         enum base_status passed = dev_slot_event(shadow, DEV_UPDATE_ON_PASS);
         base_assert(passed == BASE_OK); // it stays, and runs no more
     }
@@ -246,15 +247,15 @@ void dev_shadow_judge(struct dev_runtime *runtime, struct dev_task *shadow,
 // beside it, and that result goes nowhere either.
 static void refer(struct dev_task *task, struct dev_task *shadow)
 {
-    bool trial = dev_update_on_trial((enum dev_update_state)task->state);
-    if (trial || task->every_s > 0 || task->triggered || task->run_due_us != UINT64_MAX ||
-        !compares(shadow) || shadow->run_due_us != UINT64_MAX ||
-        shadow->references >= DEV_SHADOW_REFERENCES) {
+    bool trial = dev_update_on_trial((enum dev_update_state)task->slots.state);
+    if (trial || task->slots.every_s > 0 || task->slots.triggered ||
+        task->runs.due_us != UINT64_MAX || !compares(shadow) || shadow->runs.due_us != UINT64_MAX ||
+        shadow->runs.references >= DEV_SHADOW_REFERENCES) {
         return;
     }
-    shadow->references++;
-    task->reference = true;
-    task->run_due_us = 0;
+    shadow->runs.references++;
+    task->runs.reference = true;
+    task->runs.due_us = 0;
 }
 
 static void step(struct dev_runtime *runtime, uint64_t now_us)
@@ -266,8 +267,8 @@ static void step(struct dev_runtime *runtime, uint64_t now_us)
             continue;
         }
         struct dev_task *task = dev_shadow_other(runtime, shadow);
-        bool over = shadow->over || task == NULL || !has_active(task) ||
-                    task->newest.counter >= shadow->accepted_by.counter;
+        bool over = shadow->offer.over || task == NULL || !has_active(task) ||
+                    task->offer.newest.counter >= shadow->offer.accepted_by.counter;
         if (over) {
             dev_task_drop(runtime, shadow);
             dev_garbage_made(runtime);

@@ -10,7 +10,7 @@
 
 static bool has_active(const struct dev_task *task)
 {
-    return dev_update_has_active((enum dev_update_state)task->state);
+    return dev_update_has_active((enum dev_update_state)task->slots.state);
 }
 
 enum base_status dev_run_triggered(struct dev_runtime *runtime, uint64_t task_id,
@@ -60,7 +60,7 @@ static bool shadow_waits(struct dev_runtime *runtime)
 {
     const struct dev_task *task = task_of(runtime);
     const struct dev_task *shadow = task != NULL ? dev_shadow_other(runtime, task) : NULL;
-    return shadow != NULL && has_active(shadow) && shadow->run_due_us != UINT64_MAX;
+    return shadow != NULL && has_active(shadow) && shadow->runs.due_us != UINT64_MAX;
 }
 
 bool dev_triggered_for(const struct dev_runtime *runtime, const struct dev_task *task)

@@ -66,7 +66,7 @@ BASE_NODISCARD enum base_status dev_run_start(struct dev_runtime *runtime, struc
 // The mark of a run on trial is on disk; otherwise it must not start yet.
 bool dev_run_marked(struct dev_runtime *runtime, struct dev_task *task, uint64_t now_us);
 // The version could not even be started. *out_end is what that came to; false: try again at
-// task->run_due_us.
+// task->runs.due_us.
 bool dev_run_start_failed(struct dev_runtime *runtime, struct dev_task *task,
                           enum base_status status, uint64_t now_us, struct dev_task_end *out_end);
 

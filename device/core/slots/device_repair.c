@@ -20,13 +20,13 @@ const struct wire_sha256 *dev_copy_version(const struct dev_task *task, enum dev
 {
     switch (copy) {
     case DEV_COPY_ACTIVE:
-        return &task->active;
+        return &task->slots.active.manifest;
     case DEV_COPY_KEPT:
-        return &task->kept;
+        return &task->slots.kept.manifest;
     case DEV_COPY_ACCEPTED:
         break;
     }
-    return &task->accepted;
+    return &task->offer.accepted;
 }
 
 static uint8_t bit_of(enum dev_pull_copy copy)
@@ -59,7 +59,7 @@ void dev_damage_found(struct dev_runtime *runtime, struct dev_task *task, enum d
         .kind = WIRE_OUTCOME_FAIL_INTEGRITY,
         .task_id = task->id,
         .version_id = wire_version_id(version),
-        .rollout_id = copy == DEV_COPY_ACTIVE ? dev_told_rollout(task) : task->kept_rollout,
+        .rollout_id = copy == DEV_COPY_ACTIVE ? dev_told_rollout(task) : task->slots.kept.rollout,
         .fingerprint = base_hash64(file.data, file.size),
         .detail = base_str_of(detail),
     };
@@ -125,7 +125,7 @@ void dev_repair_done(struct dev_runtime *runtime, struct dev_task *task, enum de
 
 void dev_repair_failed(struct dev_runtime *runtime, struct dev_task *task, enum dev_pull_copy copy)
 {
-    bool go_back = copy == DEV_COPY_ACTIVE && !wire_sha256_is_zero(&task->kept);
+    bool go_back = copy == DEV_COPY_ACTIVE && !wire_sha256_is_zero(&task->slots.kept.manifest);
     if (!go_back) {
         task->content.repair_due_us = dev_now_us(runtime) + DEV_REPAIR_RETRY_US;
         return;
@@ -155,10 +155,10 @@ static void check_step(struct dev_runtime *runtime, uint64_t now_us)
     }
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         struct dev_task *task = &runtime->tasks[i];
-        if (!wire_sha256_is_zero(&task->active)) {
+        if (!wire_sha256_is_zero(&task->slots.active.manifest)) {
             dev_repair_doubt(task, DEV_COPY_ACTIVE);
         }
-        if (!wire_sha256_is_zero(&task->kept)) {
+        if (!wire_sha256_is_zero(&task->slots.kept.manifest)) {
             dev_repair_doubt(task, DEV_COPY_KEPT);
         }
     }

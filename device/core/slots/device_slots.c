@@ -12,23 +12,20 @@
 
 #include <string.h>
 
+static const struct dev_version no_version = {.rollout = 0};
+
 enum base_status dev_slot_event(struct dev_task *task, enum dev_update_event event)
 {
     enum dev_update_state next = DEV_UPDATE_EMPTY;
-    BASE_TRY(dev_update_next((enum dev_update_state)task->state, event, &next));
-    task->state = (uint8_t)next;
-    // Whose exclusive files these are is asked anew for every pull.
-    if (event == DEV_UPDATE_ON_ACCEPT || !dev_update_is_pulling(next)) {
-        task->accepted_asked = false;
-        task->accepted_exclusive_bytes = 0;
-        memset(&task->accepted_exclusive, 0, sizeof(task->accepted_exclusive));
-    }
+    BASE_TRY(dev_update_next((enum dev_update_state)task->slots.state, event, &next));
+    task->slots.state = (uint8_t)next;
     return BASE_OK;
 }
 
 void dev_slot_ran(struct dev_task *task)
 {
-    task->floor = task->active_floor > task->floor ? task->active_floor : task->floor;
+    task->slots.floor =
+        task->slots.active_floor > task->slots.floor ? task->slots.active_floor : task->slots.floor;
 }
 
 // Of a shadow only that it is here and how it compares is worth a word: it was never in charge.
@@ -48,44 +45,28 @@ static void say(struct dev_runtime *runtime, const struct dev_task *task,
 }
 
 // The active version begins: it has not run, and nothing is held against it.
-static void active_begin(struct dev_task *task)
+static void active_begin(struct dev_runtime *runtime, struct dev_task *task)
 {
     task->content.unproven &= (uint8_t)~DEV_UNPROVEN_ACTIVE;
     task->content.damaged &= (uint8_t)~DEV_UNPROVEN_ACTIVE;
     task->content.repairs = 0;
     task->content.damage_mark = 0;
     task->content.repair_due_us = 0;
-    task->runs = 0;
-    task->crashes = 0;
-    task->running = false;
-    task->failure_mark = 0;
-    task->last_run_s = 0;
-    task->run_due_us = wire_sha256_is_zero(&task->active) || task->shadow ? UINT64_MAX : 0;
-    task->reference = false;
-    task->references = 0;
-    task->shadow_us = 0;
-    task->beside_us = 0;
+    dev_tell_of(runtime, DEV_PART_EVENT_BEGUN, task);
 }
 
-static void active_set(struct dev_task *task, const struct wire_sha256 *version,
-                       const struct wire_sha256 *exclusive, uint64_t rollout_id)
+static void active_set(struct dev_runtime *runtime, struct dev_task *task,
+                       const struct dev_version *version)
 {
-    task->active = *version;
-    task->active_exclusive = *exclusive;
-    task->active_rollout = rollout_id;
-    task->active_by = (struct dev_approval){0};
-    task->active_floor = 0;
-    task->placebo = false;
-    task->again_next = (struct dev_again){0};
-    active_begin(task);
+    task->slots.active = *version;
+    task->slots.active_floor = 0;
+    task->slots.placebo = false;
+    active_begin(runtime, task);
 }
 
 static void kept_clear(struct dev_task *task)
 {
-    task->kept_by = (struct dev_approval){0};
-    memset(&task->kept, 0, sizeof(task->kept));
-    memset(&task->kept_exclusive, 0, sizeof(task->kept_exclusive));
-    task->kept_rollout = 0;
+    task->slots.kept = no_version;
     task->content.unproven &= (uint8_t)~DEV_UNPROVEN_KEPT;
     task->content.damaged &= (uint8_t)~DEV_UNPROVEN_KEPT;
 }
@@ -94,31 +75,28 @@ static void kept_clear(struct dev_task *task)
 static void schedule_learn(struct dev_task *task, const struct wire_manifest *manifest)
 {
     struct wire_declaration declaration;
-    task->every_s = manifest->every_s;
-    task->triggered = manifest->declaration.size > 0 &&
-                      wire_declaration_parse((const uint8_t *)manifest->declaration.data,
-                                             manifest->declaration.size, &declaration) == BASE_OK &&
-                      declaration.trigger_count > 0;
+    task->slots.every_s = manifest->every_s;
+    task->slots.triggered =
+        manifest->declaration.size > 0 &&
+        wire_declaration_parse((const uint8_t *)manifest->declaration.data,
+                               manifest->declaration.size, &declaration) == BASE_OK &&
+        declaration.trigger_count > 0;
 }
 
 // The kept version becomes the active one. It has proved itself: no trial, and its first success is
 // no news.
 static void kept_take(struct dev_runtime *runtime, struct dev_task *task)
 {
-    struct wire_sha256 version = task->kept;
-    struct wire_sha256 exclusive = task->kept_exclusive;
-    uint64_t rollout_id = task->kept_rollout;
+    struct dev_version version = task->slots.kept;
     bool unproven = (task->content.unproven & DEV_UNPROVEN_KEPT) != 0;
     bool damaged = (task->content.damaged & DEV_UNPROVEN_KEPT) != 0;
-    struct dev_approval by = task->kept_by;
     kept_clear(task);
-    active_set(task, &version, &exclusive, rollout_id);
-    task->active_by = by;
+    active_set(runtime, task, &version);
     task->content.unproven |= (uint8_t)(unproven ? DEV_UNPROVEN_ACTIVE : 0);
     task->content.damaged |= (uint8_t)(damaged ? DEV_UNPROVEN_ACTIVE : 0);
-    task->runs = 1;
+    dev_tell_of(runtime, DEV_PART_EVENT_PROVEN, task);
     struct dev_manifest manifest;
-    if (dev_manifest_open(runtime, &version, &manifest) == BASE_OK) {
+    if (dev_manifest_open(runtime, &version.manifest, &manifest) == BASE_OK) {
         schedule_learn(task, &manifest.parsed);
         dev_manifest_close(runtime, &manifest);
     }
@@ -136,8 +114,8 @@ void dev_slot_abandon(struct dev_runtime *runtime, struct dev_task *task)
 // A pull of what has just become active has nothing left to do.
 static void pull_settle(struct dev_runtime *runtime, struct dev_task *task)
 {
-    if (dev_update_is_pulling((enum dev_update_state)task->state) &&
-        wire_sha256_equal(&task->accepted, &task->active) &&
+    if (dev_update_is_pulling((enum dev_update_state)task->slots.state) &&
+        wire_sha256_equal(&task->offer.accepted, &task->slots.active.manifest) &&
         dev_slot_event(task, DEV_UPDATE_ON_ABANDON) == BASE_OK) {
         dev_tell_of(runtime, DEV_PART_EVENT_UNWANTED, task);
     }
@@ -145,8 +123,25 @@ static void pull_settle(struct dev_runtime *runtime, struct dev_task *task)
 
 bool dev_slot_leads_back(const struct dev_task *task)
 {
-    return !wire_sha256_is_zero(&task->active) &&
-           task->accepted_by.counter < task->active_by.counter;
+    return !wire_sha256_is_zero(&task->slots.active.manifest) &&
+           task->offer.accepted_by.counter < task->slots.active.by.counter;
+}
+
+void dev_slot_adopt(struct dev_task *task)
+{
+    base_assert(wire_sha256_equal(&task->slots.active.manifest, &task->offer.accepted));
+    task->slots.active.by = task->offer.accepted_by;
+    task->slots.active.rollout = task->offer.accepted_by.rollout_id;
+}
+
+void dev_slot_name_floor(struct dev_task *task, uint64_t floor)
+{
+    task->slots.active_floor = floor;
+}
+
+void dev_slot_recall(struct dev_task *task, uint64_t floor)
+{
+    task->slots.floor = floor;
 }
 
 // What every activation ends with.
@@ -161,39 +156,40 @@ static void activated(struct dev_runtime *runtime, struct dev_task *task,
 void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
                        const struct wire_manifest *manifest)
 {
-    bool trial = dev_update_on_trial((enum dev_update_state)task->state) && !task->placebo;
+    bool trial =
+        dev_update_on_trial((enum dev_update_state)task->slots.state) && !task->slots.placebo;
     bool settled = !task->shadow && !trial;
-    struct wire_sha256 before = task->active;
-    struct wire_sha256 exclusive = task->accepted_exclusive;
+    struct dev_version before = task->slots.active;
+    const struct dev_version next = {
+        .manifest = task->offer.accepted,
+        .exclusive = task->incoming.exclusive,
+        .by = task->offer.accepted_by,
+        .rollout = task->offer.accepted_by.rollout_id,
+    };
     bool back = dev_slot_leads_back(task);
-    uint64_t left = task->active_rollout;
     if (dev_slot_event(task, DEV_UPDATE_ON_ACTIVATE) != BASE_OK) {
         return;
     }
-    base_assert(!wire_sha256_is_zero(&task->accepted));
+    base_assert(!wire_sha256_is_zero(&next.manifest));
     if (settled) { // what is on trial is not good enough to keep
         task->content.unproven =
             (task->content.unproven & DEV_UNPROVEN_ACTIVE) != 0 ? DEV_UNPROVEN_KEPT : 0;
         task->content.damaged =
             (task->content.damaged & DEV_UNPROVEN_ACTIVE) != 0 ? DEV_UNPROVEN_KEPT : 0;
-        task->kept = task->active;
-        task->kept_exclusive = task->active_exclusive;
-        task->kept_rollout = task->active_rollout;
-        task->kept_by = task->active_by;
+        task->slots.kept = before;
     }
-    if (wire_sha256_equal(&task->kept, &task->accepted)) {
+    if (wire_sha256_equal(&task->slots.kept.manifest, &next.manifest)) {
         kept_clear(task);
     }
     if (back) { // out of one rollout and into another, which may be open
-        say(runtime, task, WIRE_OUTCOME_ROLLED_BACK, &before, left);
+        say(runtime, task, WIRE_OUTCOME_ROLLED_BACK, &before.manifest, before.rollout);
         runtime->stats.rollbacks++;
     }
-    active_set(task, &task->accepted, &exclusive, task->accepted_by.rollout_id);
-    say(runtime, task, WIRE_OUTCOME_DOWNLOADED, &task->active, task->active_rollout);
-    say(runtime, task, WIRE_OUTCOME_ACTIVATED, &task->active, task->active_rollout);
-    task->active_by = task->accepted_by;
-    task->active_floor = task->accepted_floor;
-    task->moved = true;
+    active_set(runtime, task, &next);
+    say(runtime, task, WIRE_OUTCOME_DOWNLOADED, &next.manifest, next.rollout);
+    say(runtime, task, WIRE_OUTCOME_ACTIVATED, &next.manifest, next.rollout);
+    task->slots.active_floor = task->offer.accepted_floor;
+    dev_tell_of(runtime, DEV_PART_EVENT_ACTIVATED, task);
     activated(runtime, task, manifest);
 }
 
@@ -203,50 +199,48 @@ void dev_slot_again(struct dev_runtime *runtime, struct dev_task *task,
     if (dev_slot_event(task, DEV_UPDATE_ON_AGAIN) != BASE_OK) {
         return;
     }
-    base_assert(task->again_next.rollout_id != 0);
-    task->again = task->again_next;
-    task->again_next = (struct dev_again){0};
-    task->placebo = true;
+    base_assert(task->offer.again.rollout_id != 0);
+    task->slots.again = task->offer.again;
+    task->slots.placebo = true;
     task->content.renewed++;
-    active_begin(task);
-    say(runtime, task, WIRE_OUTCOME_ACTIVATED, &task->active, task->again.rollout_id);
+    active_begin(runtime, task);
+    say(runtime, task, WIRE_OUTCOME_ACTIVATED, &task->slots.active.manifest,
+        task->slots.again.rollout_id);
     runtime->stats.again++;
     activated(runtime, task, manifest);
 }
 
-void dev_slot_stand(struct dev_task *task)
+void dev_slot_stand(struct dev_runtime *runtime, struct dev_task *task)
 {
-    if (!task->placebo) {
+    if (!task->slots.placebo) {
         return;
     }
     if (dev_slot_event(task, DEV_UPDATE_ON_STAND) == BASE_OK) {
-        task->running = false;
-        task->crashes = 0;
+        dev_tell_of(runtime, DEV_PART_EVENT_STOOD, task);
     }
-    task->placebo = false;
+    task->slots.placebo = false;
 }
 
-void dev_slot_failed(struct dev_runtime *runtime, struct dev_task *task)
+bool dev_slot_failed(struct dev_runtime *runtime, struct dev_task *task)
 {
-    if (!task->placebo) {
+    if (!task->slots.placebo) {
         dev_slot_give_up(runtime, task);
-        return;
+        return false;
     }
-    dev_slot_stand(task);
-    task->last_run_s = dev_wall_s(runtime); // not at once again: it may have ended the process
-    dev_tell_of(runtime, DEV_PART_EVENT_SCHEDULE, task);
+    dev_slot_stand(runtime, task);
     runtime->dirty = true;
+    return true;
 }
 
 uint64_t dev_told_rollout(const struct dev_task *task)
 {
-    return task->placebo ? task->again.rollout_id : task->active_rollout;
+    return task->slots.placebo ? task->slots.again.rollout_id : task->slots.active.rollout;
 }
 
 void dev_slot_block(struct dev_runtime *runtime, struct dev_task *task, uint64_t version_id)
 {
-    if (task->blocked != 0 && task->blocked != version_id) {
-        uint64_t mark = wire_profile_version_mark(task->id, task->blocked);
+    if (task->slots.blocked != 0 && task->slots.blocked != version_id) {
+        uint64_t mark = wire_profile_version_mark(task->id, task->slots.blocked);
         (void)dev_refusals_before(&runtime->refusals, mark);
         (void)dev_refusals_stand(&runtime->refusals, mark, DEV_REFUSAL_STANDS);
     }
@@ -254,27 +248,33 @@ void dev_slot_block(struct dev_runtime *runtime, struct dev_task *task, uint64_t
         (void)dev_refusals_lift(&runtime->refusals,
                                 wire_profile_version_mark(task->id, version_id));
     }
-    task->blocked = version_id;
+    task->slots.blocked = version_id;
     runtime->dirty = true;
 }
 
 bool dev_slot_blocks(const struct dev_runtime *runtime, const struct dev_task *task,
                      uint64_t version_id)
 {
-    return task->blocked == version_id ||
+    return task->slots.blocked == version_id ||
            dev_refusals_stands(&runtime->refusals, wire_profile_version_mark(task->id, version_id));
 }
 
 void dev_slot_unblock(struct dev_runtime *runtime, struct dev_task *task, uint64_t version_id)
 {
     (void)dev_refusals_lift(&runtime->refusals, wire_profile_version_mark(task->id, version_id));
-    task->blocked = task->blocked == version_id ? 0 : task->blocked;
+    task->slots.blocked = task->slots.blocked == version_id ? 0 : task->slots.blocked;
     runtime->dirty = true;
+}
+
+void dev_slot_forgive(struct dev_task *shadow)
+{
+    base_assert(shadow->shadow);
+    shadow->slots.blocked = 0;
 }
 
 void dev_slot_give_up(struct dev_runtime *runtime, struct dev_task *task)
 {
-    uint64_t failed = wire_version_id(&task->active);
+    uint64_t failed = wire_version_id(&task->slots.active.manifest);
     if (dev_slot_fall_back(runtime, task)) {
         dev_slot_block(runtime, task, failed);
     }
@@ -282,9 +282,9 @@ void dev_slot_give_up(struct dev_runtime *runtime, struct dev_task *task)
 
 bool dev_slot_fall_back(struct dev_runtime *runtime, struct dev_task *task)
 {
-    struct wire_sha256 failed = task->active;
-    uint64_t rollout_id = task->active_rollout;
-    bool kept = !wire_sha256_is_zero(&task->kept);
+    struct wire_sha256 failed = task->slots.active.manifest;
+    uint64_t rollout_id = task->slots.active.rollout;
+    bool kept = !wire_sha256_is_zero(&task->slots.kept.manifest);
     if (dev_slot_event(task, kept ? DEV_UPDATE_ON_FALL_BACK : DEV_UPDATE_ON_FALL_EMPTY) !=
         BASE_OK) {
         return false;
@@ -298,9 +298,9 @@ bool dev_slot_fall_back(struct dev_runtime *runtime, struct dev_task *task)
 
 void dev_slot_revert(struct dev_runtime *runtime, struct dev_task *task)
 {
-    struct wire_sha256 left = task->active;
-    uint64_t rollout_id = task->active_rollout;
-    base_assert(!wire_sha256_is_zero(&task->kept));
+    struct wire_sha256 left = task->slots.active.manifest;
+    uint64_t rollout_id = task->slots.active.rollout;
+    base_assert(!wire_sha256_is_zero(&task->slots.kept.manifest));
     if (dev_slot_event(task, DEV_UPDATE_ON_REVERT) != BASE_OK) {
         return;
     }
@@ -312,31 +312,19 @@ void dev_slot_revert(struct dev_runtime *runtime, struct dev_task *task)
 
 void dev_slot_remove(struct dev_runtime *runtime, struct dev_task *task)
 {
-    static const struct wire_sha256 none = {{0}};
-    struct wire_sha256 left = task->active;
-    uint64_t rollout_id = task->active_rollout;
+    struct wire_sha256 left = task->slots.active.manifest;
+    uint64_t rollout_id = task->slots.active.rollout;
     if (dev_slot_event(task, DEV_UPDATE_ON_REMOVE) != BASE_OK) {
         return;
     }
     dev_tell_of(runtime, DEV_PART_EVENT_UNWANTED, task);
     kept_clear(task);
-    active_set(task, &none, &none, 0);
-    task->every_s = 0;
-    task->triggered = false;
+    active_set(runtime, task, &no_version);
+    task->slots.every_s = 0;
+    task->slots.triggered = false;
     runtime->stats.withdrawals++;
     say(runtime, task, WIRE_OUTCOME_REMOVED, &left, rollout_id);
     dev_garbage_made(runtime);
-}
-
-void dev_slot_forget_accepted(struct dev_runtime *runtime, struct dev_task *task)
-{
-    task->accepted_by = (struct dev_approval){0};
-    task->accepted_floor = 0;
-    memset(&task->accepted, 0, sizeof(task->accepted));
-    task->accepted_bytes = 0;
-    task->failure_reported = false;
-    runtime->dirty = true;
-    dev_tell_that(runtime, DEV_PART_EVENT_ENDED);
 }
 
 void dev_task_drop(struct dev_runtime *runtime, struct dev_task *task)
@@ -356,10 +344,9 @@ void dev_slot_forget_kept(struct dev_runtime *runtime, struct dev_task *task)
 
 void dev_slot_empty(struct dev_runtime *runtime, struct dev_task *task)
 {
-    static const struct wire_sha256 none = {{0}};
     if (dev_slot_event(task, DEV_UPDATE_ON_FALL_EMPTY) == BASE_OK) {
         kept_clear(task);
-        active_set(task, &none, &none, 0);
+        active_set(runtime, task, &no_version);
         runtime->stats.withdrawals++;
         dev_garbage_made(runtime);
     }
@@ -368,15 +355,15 @@ void dev_slot_empty(struct dev_runtime *runtime, struct dev_task *task)
 void dev_slot_fail_shadow(struct dev_runtime *runtime, struct dev_task *shadow)
 {
     base_assert(shadow->shadow);
-    shadow->blocked = wire_version_id(&shadow->active);
+    shadow->slots.blocked = wire_version_id(&shadow->slots.active.manifest);
     dev_slot_empty(runtime, shadow);
 }
 
 void dev_slot_withdraw(struct dev_runtime *runtime, struct dev_task *task, enum base_status why)
 {
-    struct wire_sha256 left = task->active;
-    uint64_t rollout_id = task->active_rollout;
-    bool kept = !wire_sha256_is_zero(&task->kept);
+    struct wire_sha256 left = task->slots.active.manifest;
+    uint64_t rollout_id = task->slots.active.rollout;
+    bool kept = !wire_sha256_is_zero(&task->slots.kept.manifest);
     if (dev_slot_event(task, kept ? DEV_UPDATE_ON_FALL_BACK : DEV_UPDATE_ON_FALL_EMPTY) !=
         BASE_OK) {
         return;

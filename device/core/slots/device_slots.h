@@ -21,16 +21,22 @@ void dev_slot_unblock(struct dev_runtime *runtime, struct dev_task *task, uint64
 bool dev_slot_fall_back(struct dev_runtime *runtime, struct dev_task *task);
 // The active version failed here: refuse it from now on and go back to the kept one, or to none.
 void dev_slot_give_up(struct dev_runtime *runtime, struct dev_task *task);
-// The mark `again_next` is followed: the active version, whose content was just proven, goes
+// The mark that was offered is followed: the active version, whose content was just proven, goes
 // through what dev_slot_activate begins.
 void dev_slot_again(struct dev_runtime *runtime, struct dev_task *task,
                     const struct wire_manifest *manifest);
-// The active version failed on trial: given up, unless a mark put it there; then it stays.
-void dev_slot_failed(struct dev_runtime *runtime, struct dev_task *task);
+// The active version failed on trial: given up, unless a mark put it there. True: then it stays.
+bool dev_slot_failed(struct dev_runtime *runtime, struct dev_task *task);
 // The last mark is of no effect any more: the active version is what it was before.
-void dev_slot_stand(struct dev_task *task);
+void dev_slot_stand(struct dev_runtime *runtime, struct dev_task *task);
 // Does what was accepted lead back from the active version, to an older release?
 bool dev_slot_leads_back(const struct dev_task *task);
+// The active version is here by the accepted statement from now on, and of its rollout.
+void dev_slot_adopt(struct dev_task *task);
+// The statement that the active version is here by names this floor.
+void dev_slot_name_floor(struct dev_task *task, uint64_t floor);
+// The task was here before, and this was its floor.
+void dev_slot_recall(struct dev_task *task, uint64_t floor);
 // The kept version runs again, as ordered.
 void dev_slot_revert(struct dev_runtime *runtime, struct dev_task *task);
 // Nothing of the task runs or is kept any more, as ordered.
@@ -38,8 +44,6 @@ void dev_slot_remove(struct dev_runtime *runtime, struct dev_task *task);
 // The active version may not run any more, for `why`: back to the kept one, or to none. It is not
 // blocked.
 void dev_slot_withdraw(struct dev_runtime *runtime, struct dev_task *task, enum base_status why);
-// Nothing is accepted any more: it was stopped.
-void dev_slot_forget_accepted(struct dev_runtime *runtime, struct dev_task *task);
 // The task gives its place back.
 void dev_task_drop(struct dev_runtime *runtime, struct dev_task *task);
 void dev_slot_forget_kept(struct dev_runtime *runtime, struct dev_task *task);
@@ -47,8 +51,9 @@ void dev_slot_forget_kept(struct dev_runtime *runtime, struct dev_task *task);
 void dev_slot_empty(struct dev_runtime *runtime, struct dev_task *task);
 // What was accepted is not to be brought any more.
 void dev_slot_abandon(struct dev_runtime *runtime, struct dev_task *task);
-// A shadow failed here, and is not tried again.
+// A shadow failed here, and is not tried again; or it is, all the same.
 void dev_slot_fail_shadow(struct dev_runtime *runtime, struct dev_task *shadow);
+void dev_slot_forgive(struct dev_task *shadow);
 // For which rollout the outcomes of the active version are told.
 uint64_t dev_told_rollout(const struct dev_task *task);
 

@@ -101,13 +101,15 @@ static uint32_t batch_sweep(struct dev_runtime *runtime, struct batch *batch)
     (void)dev_tell(runtime, &(struct dev_part_event){.kind = DEV_PART_EVENT_NEEDED, .need = &need});
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         struct dev_task *task = &runtime->tasks[i];
-        const struct version active = {&task->active, &task->active_exclusive, false, false};
-        const struct version kept = {&task->kept, &task->kept_exclusive, false, false};
-        const struct version accepted = {&task->accepted, &task->accepted_exclusive, true,
-                                         !task->accepted_asked};
+        const struct version active = {&task->slots.active.manifest, &task->slots.active.exclusive,
+                                       false, false};
+        const struct version kept = {&task->slots.kept.manifest, &task->slots.kept.exclusive, false,
+                                     false};
+        const struct version accepted = {&task->offer.accepted, &task->incoming.exclusive, true,
+                                         !task->incoming.asked};
         batch_need_version(runtime, batch, &active);
         batch_need_version(runtime, batch, &kept);
-        if (dev_update_is_pulling((enum dev_update_state)task->state)) {
+        if (dev_update_is_pulling((enum dev_update_state)task->slots.state)) {
             batch_need_version(runtime, batch, &accepted);
         }
     }
@@ -164,14 +166,3 @@ static bool on_event(struct dev_runtime *runtime, const struct dev_part_event *e
 }
 
 const struct dev_part dev_collect_part = {.name = "collect", .step = step, .on_event = on_event};
-
-void dev_collect_leftovers(struct dev_runtime *runtime)
-{
-    for (uint32_t i = 0; i < runtime->task_count; i++) {
-        struct dev_task *task = &runtime->tasks[i];
-        if (task->leftover && !task->offered) {
-            task->leftover = false;
-            dev_garbage_made(runtime);
-        }
-    }
-}

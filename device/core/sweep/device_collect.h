@@ -5,8 +5,5 @@
 #include "core/base/runtime.h"
 
 extern const struct dev_part dev_collect_part;
-// A check-in was answered in full: content of pulls that were given up, and whose version was not
-// offered again, is collected.
-void dev_collect_leftovers(struct dev_runtime *runtime);
 
 #endif

@@ -26,8 +26,8 @@ static struct dev_past *find(const struct dev_runtime *runtime, uint64_t task_id
 // Stopped, and nothing came since.
 static bool is_over(const struct dev_task *task)
 {
-    return !task->shadow && task->state == DEV_UPDATE_EMPTY && task->accepted_by.counter == 0 &&
-           task->newest.counter != 0;
+    return !task->shadow && task->slots.state == DEV_UPDATE_EMPTY &&
+           task->offer.accepted_by.counter == 0 && task->offer.newest.counter != 0;
 }
 
 static void retire(struct dev_runtime *runtime, struct dev_task *task)
@@ -36,9 +36,9 @@ static void retire(struct dev_runtime *runtime, struct dev_task *task)
     dev_slot_block(runtime, task, 0); // what failed last becomes one of those before
     runtime->sweep->past[runtime->sweep->past_count++] = (struct dev_past){
         .task_id = task->id,
-        .floor = task->floor,
-        .newest = task->newest,
-        .newest_manifest = task->newest_manifest,
+        .floor = task->slots.floor,
+        .newest = task->offer.newest,
+        .newest_manifest = task->offer.newest_manifest,
     };
     dev_task_drop(runtime, task);
 }
@@ -53,7 +53,7 @@ static void step(struct dev_runtime *runtime, uint64_t now_us)
     for (uint32_t i = runtime->task_count; i > 0; i--) {
         struct dev_task *task = &runtime->tasks[i - 1];
         bool over = is_over(task) && runtime->sweep->past_count < runtime->settings.tasks_max;
-        if (over && task->leftover) {
+        if (over && task->incoming.leftover) {
             runtime->sweep->past_due = true; // when that is collected
         } else if (over) {
             retire(runtime, task);
@@ -61,13 +61,11 @@ static void step(struct dev_runtime *runtime, uint64_t now_us)
     }
 }
 
-bool dev_past_recall(const struct dev_runtime *runtime, struct dev_task *task)
+bool dev_past_recall(const struct dev_runtime *runtime, uint64_t task_id, struct dev_past *out)
 {
-    const struct dev_past *past = find(runtime, task->id);
+    const struct dev_past *past = find(runtime, task_id);
     if (past != NULL) {
-        task->floor = past->floor;
-        task->newest = past->newest;
-        task->newest_manifest = past->newest_manifest;
+        *out = *past;
     }
     return past != NULL;
 }
@@ -89,7 +87,7 @@ uint64_t dev_floor(const struct dev_runtime *runtime, struct base_str task_name)
     const struct dev_past *past = find(runtime, task_id);
     uint64_t floor = past != NULL ? past->floor : 0;
     for (uint32_t i = 0; i < runtime->task_count; i++) {
-        floor = runtime->tasks[i].id == task_id ? runtime->tasks[i].floor : floor;
+        floor = runtime->tasks[i].id == task_id ? runtime->tasks[i].slots.floor : floor;
     }
     return floor;
 }

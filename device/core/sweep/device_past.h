@@ -23,8 +23,8 @@ struct dev_sweep {
 
 // Tasks that were stopped, and whose content is collected, give their places back.
 extern const struct dev_part dev_past_part;
-// Fills in what is remembered of the task with the id of `task`. False: nothing.
-bool dev_past_recall(const struct dev_runtime *runtime, struct dev_task *task);
+// What is remembered of a task. False: nothing, and *out is as it was.
+bool dev_past_recall(const struct dev_runtime *runtime, uint64_t task_id, struct dev_past *out);
 void dev_past_forget(struct dev_runtime *runtime, uint64_t task_id);
 bool dev_past_valid(const struct dev_runtime *runtime);
 // In the stored record. As many as the device may hold tasks; of a record with more nothing is

@@ -108,7 +108,8 @@ void dev_lease_drop(struct dev_task *task)
 
 void dev_lease_again(struct dev_runtime *runtime, struct dev_task *task)
 {
-    if (task->lease.held && wire_sha256_equal(&task->active, &task->accepted)) {
+    if (task->lease.held &&
+        wire_sha256_equal(&task->slots.active.manifest, &task->offer.accepted)) {
         extend(runtime, task, lease_max_s(runtime));
     }
 }
@@ -120,8 +121,8 @@ static void renew(struct dev_runtime *runtime)
     for (uint32_t i = 0; i < director->count && director->lease_s > 0 && most_s > 0; i++) {
         const struct wire_director_entry *entry = &director->entries[i];
         struct dev_task *task = dev_task_find(runtime, entry->task_id);
-        if (task != NULL && task->lease.held && task->accepted_by.counter == entry->counter &&
-            wire_sha256_equal(&task->accepted, &entry->manifest)) {
+        if (task != NULL && task->lease.held && task->offer.accepted_by.counter == entry->counter &&
+            wire_sha256_equal(&task->offer.accepted, &entry->manifest)) {
             extend(runtime, task, most_s);
             dev_trust_followed(runtime);
         }
@@ -157,7 +158,7 @@ static void lose(struct dev_runtime *runtime, struct dev_task *task)
     dev_lease_drop(task);
     runtime->dirty = true;
     dev_slot_abandon(runtime, task);
-    if (wire_sha256_equal(&task->active, &task->accepted)) {
+    if (wire_sha256_equal(&task->slots.active.manifest, &task->offer.accepted)) {
         dev_tell_of(runtime, DEV_PART_EVENT_HALT, task);
         dev_slot_withdraw(runtime, task, BASE_ERR_LEASE);
     }
@@ -183,13 +184,13 @@ static void step(struct dev_runtime *runtime, uint64_t now_us)
 static void kill_task(struct dev_runtime *runtime, struct dev_task *task,
                       const struct wire_timestamp *timestamp)
 {
-    if (wire_timestamp_kills(timestamp, &task->kept)) {
+    if (wire_timestamp_kills(timestamp, &task->slots.kept.manifest)) {
         dev_slot_forget_kept(runtime, task);
     }
-    if (wire_timestamp_kills(timestamp, &task->accepted)) {
+    if (wire_timestamp_kills(timestamp, &task->offer.accepted)) {
         dev_slot_abandon(runtime, task);
     }
-    if (wire_timestamp_kills(timestamp, &task->active)) {
+    if (wire_timestamp_kills(timestamp, &task->slots.active.manifest)) {
         runtime->stats.kills++;
         dev_lease_drop(task);
         dev_tell_of(runtime, DEV_PART_EVENT_HALT, task);

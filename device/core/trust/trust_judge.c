@@ -307,6 +307,6 @@ enum base_status dev_trust_again(struct dev_runtime *runtime, const struct dev_t
 {
     const struct dev_trust *trust = runtime->trust;
     bool named = trust->directed && director_marks(&trust->work->director, mark);
-    const struct subject subject = {dev_task_name(task), &task->active, 0};
+    const struct subject subject = {dev_task_name(task), &task->slots.active.manifest, 0};
     return ordered(runtime, named, &subject);
 }

@@ -367,7 +367,7 @@ static enum base_status snapshot_tasks(struct dev_runtime *runtime,
         }
         (void)wire_snapshot_lists(snapshot, &entry, &highest);
         // What was accepted was listed.
-        uint64_t newest = task->newest.counter;
+        uint64_t newest = task->offer.newest.counter;
         uint64_t least = task->listed > newest ? task->listed : newest;
         if (highest < least) {
             return BASE_ERR_ROLLBACK;

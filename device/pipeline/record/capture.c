@@ -152,6 +152,9 @@ enum base_status dev_capture_add(struct dev_capture *capture, const struct dev_c
             return BASE_ERR_INVALID;
         }
     }
+    // Tables are half empty, so probing ends.
+    base_assert(capture->attr_count <= DEV_CAPTURE_ATTRS_MAX);
+    base_assert(capture->row_count <= DEV_CAPTURE_NEEDS_MAX);
     struct dev_capture_set set = {.wanted = true, .every_attr = need->every_attr};
     for (uint32_t i = 0; i < need->attr_count; i++) {
         attr_add(capture, need->attrs[i], &set);

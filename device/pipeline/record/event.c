@@ -4,6 +4,7 @@
 // nothing is shared.
 #include "pipeline/record/event.h"
 
+#include "base/check.h"
 #include "base/hash.h"
 #include "wire/event_attrs.h"
 #include "wire/event_block.h"
@@ -101,6 +102,7 @@ enum base_status dev_event_attrs_encode(const struct dev_event_attr *attrs, uint
         BASE_TRY(writer.status);
     }
     *out_size = base_writer_size(&writer);
+    base_assert(*out_size <= capacity && *out_size <= DEV_EVENT_ATTRS_BYTES);
     return BASE_OK;
 }
 

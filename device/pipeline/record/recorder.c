@@ -214,6 +214,7 @@ struct state { // what a record says beside the visits
 static enum base_status state_parse(struct dev_recorder *recorder, const uint8_t *bytes,
                                     size_t size, struct state *out)
 {
+    base_assert(!recorder->booted); // no number was given that this could take back
     struct base_reader reader;
     struct base_reader tail;
     struct dev_visits visits;
@@ -351,6 +352,7 @@ enum base_status dev_recorder_boot(struct dev_recorder *recorder, uint64_t now_u
     recorder->booted = true;
     recorder->stored_to = recorder->next_seq;
     BASE_TRY(reserve(recorder, now_us, 1));
+    base_assert(recorder->next_seq > 0 && recorder->next_seq < recorder->reserved_seq);
     dev_ring_gate(&recorder->ring, recorder->capturing ? &recorder->capture.gate : NULL,
                   recorder->secret);
     return BASE_OK;

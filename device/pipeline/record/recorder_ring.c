@@ -120,6 +120,7 @@ struct encoded {
 static enum base_status encode(const struct dev_ring *ring, const struct dev_recording *recording,
                                struct encoded *out)
 {
+    _Static_assert(DEV_EVENT_ATTRS_BYTES <= UINT16_MAX, "a record's head has 16 bits for them");
     bool every = atomic_load_explicit(&ring->gate_every_attr, memory_order_relaxed);
     uint64_t secret = atomic_load_explicit(&ring->secret, memory_order_relaxed);
     struct base_writer writer;
@@ -262,6 +263,7 @@ enum base_status dev_ring_put(struct dev_ring *ring, const struct dev_recording 
     size_t size = sizeof(struct head) + recording->name.size + recording->page.size +
                   recording->item.size + attrs.size;
     uint32_t whole = (uint32_t)base_aligned(size, 8);
+    base_assert(whole <= ring->capacity / 2); // it fits beside its padding
     if (!reserve(ring, whole, &place)) {
         atomic_fetch_add_explicit(&ring->lost, 1, memory_order_relaxed);
         return BASE_ERR_LIMIT;
@@ -304,6 +306,9 @@ bool dev_ring_peek(struct dev_ring *ring, struct dev_ring_record *out)
     if (head == NULL) {
         return false;
     }
+    base_assert(sizeof(*head) + head->name_size + head->page_size + head->item_size +
+                    head->attrs_bytes <=
+                size);
     const char *text = (const char *)(head + 1);
     const char *page = text + head->name_size;
     const char *item = page + head->page_size;

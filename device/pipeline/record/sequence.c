@@ -83,6 +83,9 @@ uint64_t sequence_after(const struct dev_sequence *sequence, uint64_t place)
 
 void sequence_view(const struct sequence_record *record, struct dev_event *out)
 {
+    base_assert(sizeof(*record) + record->name_size + record->page_size + record->item_size +
+                    record->attrs_bytes <=
+                record->size);
     const char *text = (const char *)(record + 1);
     const char *page = text + record->name_size;
     const char *item = page + record->page_size;
@@ -237,6 +240,10 @@ static uint64_t make_place(struct dev_sequence *sequence, uint32_t size)
 static void fill(struct sequence_record *record, uint32_t size, uint64_t before,
                  const struct dev_event *event)
 {
+    base_assert(sizeof(*record) + event->name.size + event->page.size + event->item.size +
+                    event->attrs_bytes <=
+                size);
+    base_assert(event->attrs_bytes <= UINT16_MAX && event->attr_count <= UINT16_MAX);
     *record = (struct sequence_record){
         .size = size,
         .boot = event->boot,

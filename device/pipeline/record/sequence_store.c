@@ -62,6 +62,7 @@ static enum base_status gaps_put(struct dev_sequence *sequence, uint64_t now_us)
 // An account that cannot be read begins anew: it is a figure for people, nothing hangs on it.
 static void gaps_parse(struct dev_sequence *sequence, const uint8_t *bytes, size_t size)
 {
+    base_assert(sequence->gap_count == 0 && !sequence->gaps_dirty); // nothing to forget yet
     struct base_reader reader;
     uint64_t lost[DEV_GAP_WHY_COUNT];
     struct dev_gap gaps[DEV_SEQUENCE_GAPS];
@@ -356,6 +357,7 @@ static bool each_row(void *ctx, const uint8_t *key, size_t key_size, const uint8
 {
     struct each *each = ctx;
     struct wire_event_block *block = &each->sequence->block;
+    base_assert(!each->stopped); // false ends a scan
     if (key_size != KEY_BYTES || get_be(key + 8) < each->part.from_seq) {
         return true;
     }
@@ -391,6 +393,7 @@ enum base_status dev_sequence_each(struct dev_sequence *sequence, uint64_t now_u
     struct each each = {.sequence = sequence, .part = *part, .fn = fn, .ctx = ctx};
     uint64_t first = sequence_skip_padding(sequence, sequence->tail);
     bool memory = sequence->count > 0;
+    base_assert(!memory || first < sequence->head);
     uint64_t first_seq = memory ? sequence_record_at(sequence, first)->seq : UINT64_MAX;
     if (memory) { // what is in memory is read from there
         each.part.to_seq = first_seq - 1 < part->to_seq ? first_seq - 1 : part->to_seq;

@@ -271,6 +271,7 @@ static const uint8_t *copy_in(struct dev_collect *collect, const void *bytes, si
 static enum base_status add(struct dev_collect *collect, const struct dev_kv_change *wanted)
 {
     bool large = is_large(collect, wanted->value_size);
+    base_assert(!large || collect->group.open); // it is borrowed until the group ends
     uint32_t mark = collect->group.open ? collect->group.mark : 0;
     if (large && collect->group.large == DEV_COLLECT_LARGE_MAX) {
         return BASE_ERR_TOO_LARGE;

@@ -381,6 +381,7 @@ struct arrival {
 static enum base_status put_row(struct dev_feature_store *store, uint64_t now_us,
                                 struct feature *feature, const struct arrival *row)
 {
+    base_assert(feature >= store->features && feature < store->features + store->count);
     size_t old = 0;
     struct dev_kv_key key = kv_key_of(&row->key);
     enum base_status status = dev_collect_get(store->collect, key, NULL, 0, &old);
@@ -424,6 +425,7 @@ enum base_status dev_feature_put(struct dev_feature_store *store, uint64_t now_u
         status = found != NULL ? BASE_OK : BASE_ERR_LIMIT;
     }
     if (status == BASE_OK) {
+        base_assert(store->count > 0 && store->count <= DEV_FEATURES_MAX);
         struct arrival arrival = {.value = {row->value, row->value_size}, .high = high};
         add_text(&arrival.key, row->feature);
         add_text(&arrival.key, row->key);
@@ -460,6 +462,7 @@ static bool find_row(void *ctx, const uint8_t *key, size_t key_size, const uint8
     if (!row_parse(key, key_size, &row)) {
         return true;
     }
+    base_assert(row.key.size <= sizeof(find->key) && find->given <= DEV_FEATURE_QUERY_MAX);
     if (!base_str_equal(row.key, (struct base_str){find->key, find->key_size})) {
         if (row.key.size > 0) {
             memcpy(find->key, row.key.data, row.key.size);
@@ -508,6 +511,7 @@ enum base_status dev_feature_find(struct dev_feature_store *store, uint64_t now_
                                        .from = from.bytes,
                                        .from_size = from.size};
     BASE_TRY(dev_collect_scan(store->collect, now_us, &range, find_row, &find));
+    base_assert(!find.limit || find.given == DEV_FEATURE_QUERY_MAX);
     return find.limit ? BASE_ERR_LIMIT : BASE_OK;
 }
 

@@ -120,6 +120,7 @@ enum base_status dev_aggregate_check(struct dev_aggregate_spec *spec, struct bas
         spec->size = spec->size == 0 ? DEV_QUANTILE_BUCKETS_DEFAULT : spec->size;
         return size_check(spec, DEV_QUANTILE_BUCKETS_MIN, DEV_QUANTILE_BUCKETS_MAX, error);
     default:
+        base_assert(spec->kind <= DEV_AGGREGATE_MEAN); // kinds with a size are behind it
         return size_check(spec, 0, 0, error);
     }
 }
@@ -413,6 +414,7 @@ void dev_aggregate_add(const struct dev_aggregate_spec *spec, void *state, struc
         bin_add(spec, state, dev_value_as_real(value));
         break;
     default:
+        base_assert(spec->kind == DEV_AGGREGATE_QUANTILES);
         dev_quantile_add(state, dev_value_as_real(value));
         break;
     }
@@ -485,6 +487,7 @@ struct dev_value dev_aggregate_value(const struct dev_aggregate_spec *spec, cons
     case DEV_AGGREGATE_QUANTILES:
         return dev_aggregate_quantile(state, 0.5);
     default:
+        base_assert(spec->kind == DEV_AGGREGATE_MIN || spec->kind == DEV_AGGREGATE_MAX);
         return best_value(state);
     }
 }

@@ -55,6 +55,7 @@ static struct dev_value kind_text(enum dev_event_kind kind)
 
 static struct dev_value field_value(enum predicate_field field, const struct dev_event *event)
 {
+    base_assert((unsigned)field < PREDICATE_FIELD_COUNT);
     switch (field) {
     case PREDICATE_FIELD_KIND:
         return kind_text(event->kind);
@@ -153,6 +154,7 @@ static struct dev_value integers(enum predicate_op op, int64_t a, int64_t b)
 
 static struct dev_value arithmetic(enum predicate_op op, struct dev_value a, struct dev_value b)
 {
+    base_assert(op >= PREDICATE_ADD && op <= PREDICATE_REMAINDER);
     if (!dev_value_is_number(a) || !dev_value_is_number(b)) {
         return dev_value_none();
     }
@@ -177,6 +179,7 @@ static struct dev_value arithmetic(enum predicate_op op, struct dev_value a, str
 
 static struct dev_value comparison(enum predicate_op op, struct dev_value a, struct dev_value b)
 {
+    base_assert(op >= PREDICATE_EQUAL && op <= PREDICATE_GREATER_EQUAL);
     bool numbers = dev_value_is_number(a) && dev_value_is_number(b);
     if (a.type == DEV_VALUE_NONE || (!numbers && a.type != b.type)) {
         return dev_value_none();

@@ -156,6 +156,7 @@ static struct token number_read(struct parser *parser)
     uint32_t at = parser->at;
     bool negative = peek(parser, at) == '-';
     at += negative;
+    base_assert(is_digit(peek(parser, at)));
     uint32_t digits_start = at;
     uint64_t mantissa = 0;
     uint32_t digits = 0;
@@ -215,6 +216,7 @@ static struct token text_read(struct parser *parser)
 {
     struct token token = {.kind = TOKEN_TEXT, .start = parser->at};
     char quote = peek(parser, parser->at);
+    base_assert(quote == '"' || quote == '\'');
     for (uint32_t at = parser->at + 1; at < parser->text.size; at++) {
         char c = parser->text.data[at];
         if (c == quote) {
@@ -279,6 +281,7 @@ static struct token token_peek(struct parser *parser, bool value)
 {
     space_skip(parser);
     uint32_t at = parser->at;
+    base_assert(at <= parser->text.size);
     char c = peek(parser, at);
     if (at >= parser->text.size) {
         return (struct token){.kind = TOKEN_END, .start = at, .end = at};
@@ -347,6 +350,7 @@ static void emit_text(struct parser *parser, const struct token *token)
 // A literal's code and type; false: the token is none.
 static bool literal_emit(struct parser *parser, const struct token *token, enum static_type *type)
 {
+    base_assert(token->start <= token->end && token->end <= parser->text.size);
     struct base_str text = token_text(parser, token);
     bool is_true = token->kind == TOKEN_NAME && base_str_equal(text, BASE_STR("true"));
     bool is_false = token->kind == TOKEN_NAME && base_str_equal(text, BASE_STR("false"));
@@ -391,6 +395,7 @@ static enum predicate_field field_of(struct base_str name)
 // A field or attribute, or whether there is one. Returns its static type.
 static enum static_type name_emit(struct parser *parser, const struct token *token, bool has)
 {
+    base_assert(token->kind == TOKEN_NAME && token->start < token->end);
     struct base_str name = token_text(parser, token);
     unsigned other = 0;
     if (base_str_starts(name, BASE_STR("other.")) && name.size > 6) {
@@ -563,6 +568,7 @@ static void set_take(struct parser *parser, bool negated)
 // "has" "(" name ")", parser->at behind "has".
 static void has_take(struct parser *parser)
 {
+    base_assert(parser->at >= 3 && memcmp(parser->text.data + parser->at - 3, "has", 3) == 0);
     struct token open = token_peek(parser, false);
     if (open.kind != TOKEN_OPEN) {
         fail_at(parser, BASE_ERR_INVALID, open.start, "expected '(' after 'has'");
@@ -609,6 +615,7 @@ static bool operand_take(struct parser *parser)
     } else {
         type_push(parser, name_emit(parser, &token, false));
     }
+    base_assert(parser->status != BASE_OK || parser->type_count > 0);
     return true;
 }
 
@@ -627,6 +634,7 @@ enum after { AFTER_VALUE, AFTER_OPERATOR, AFTER_END };
 // One token behind a complete value.
 static enum after operator_take(struct parser *parser)
 {
+    base_assert(parser->status == BASE_OK && parser->type_count > 0);
     struct token token = token_peek(parser, false);
     bool negated = token.kind == TOKEN_NOT;
     struct token word = token;

@@ -82,6 +82,7 @@ static enum base_status window_fields_check(const struct plan *plan)
 {
     const struct dev_window_spec *window = &plan->window;
     enum dev_window_kind kind = window->kind;
+    base_assert((unsigned)kind < DEV_WINDOW_KIND_COUNT);
     bool has_time = uses_size(kind) || kind == DEV_WINDOW_SESSION;
     const struct {
         uint64_t value;
@@ -156,6 +157,7 @@ static enum base_status window_check(struct plan *plan)
     if (window->kind == DEV_WINDOW_COUNT && window->hop_count == window->count) {
         window->hop_count = 0; // one pane does
     }
+    base_assert(!is_paned(window->kind) || window->hop_ms > 0);
     uint64_t needed = key_nodes(window);
     if (needed > DEV_WINDOW_PANES_MAX) {
         return refuse(plan, BASE_ERR_TOO_LARGE, "one key would need more than 1024 panes");
@@ -309,6 +311,7 @@ static enum base_status programs_put(const struct plan *plan, struct base_carver
     for (uint32_t i = 0; i < spec->aggregate_count; i++) {
         const uint8_t *program = NULL;
         uint32_t first = first_with(spec, i);
+        base_assert(first == i || first_with(spec, first) == first);
         if (first == i) {
             const struct expression value = {spec->aggregates[i].value, pair, "value"};
             BASE_TRY(program_put(plan, carver, value, &program));
@@ -364,6 +367,7 @@ static enum base_status block_fill(const struct plan *plan, struct base_carver *
     (void)offsets_set(plan, stream);
     stream->scratch = base_carve(carver, 1, stream->states_bytes);
     size_t node_bytes = offsets_set(plan, stream);
+    base_assert(node_bytes % 8 == 0 && plan->nodes >= plan->key_nodes); // one key can have all
     void *tables = base_carve(carver, 1, dev_keyed_bytes(plan->keys, plan->nodes, node_bytes));
     void *join = base_carve(carver, 1, plan->join_bytes);
     if (carver->full) {

@@ -152,6 +152,7 @@ bool dev_join_next(const struct dev_join_buffer *buffer, uint32_t *at, struct de
         return false;
     }
     const struct record *record = record_at(buffer, here);
+    base_assert(record->size >= sizeof(*record) && record->size <= buffer->tail - here);
     const uint8_t *texts = (const uint8_t *)(record + 1);
     *out = (struct dev_join_entry){
         .sides = record->sides,

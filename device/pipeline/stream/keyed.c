@@ -252,6 +252,7 @@ void dev_keyed_node_remove(struct dev_keyed *keyed, uint32_t slot, uint32_t befo
 
 bool dev_keyed_validate(const struct dev_keyed *keyed)
 {
+    base_assert(keyed->index_size >= 2 * keyed->slot_count); // so that probing ends
     uint32_t keys = 0;
     uint32_t nodes = 0;
     for (uint32_t slot = keyed->newest; slot != DEV_KEYED_NONE; slot = keyed->slots[slot].older) {

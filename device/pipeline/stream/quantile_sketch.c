@@ -174,6 +174,7 @@ double dev_quantile_value(const struct dev_quantile_sketch *sketch, double q)
     if (sketch->count == 0) {
         return 0;
     }
+    base_assert(sketch->used <= sketch->capacity && sketch->zeros <= sketch->count);
     double last = (double)(sketch->count - 1);
     uint64_t rank = q > 0 ? (uint64_t)(q < 1 ? q * last : last) : 0;
     rank = rank >= sketch->count ? sketch->count - 1 : rank;

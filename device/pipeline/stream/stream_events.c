@@ -54,6 +54,7 @@ static void time_take(struct dev_stream *stream, uint64_t time)
     if (time > stream->time_max) {
         stream->time_max = time;
     }
+    base_assert(stream->watermark <= stream->time_max);
     uint64_t watermark = less(stream->time_max, window->lateness_ms);
     if (watermark > stream->watermark) {
         stream->watermark = watermark;
@@ -134,6 +135,7 @@ static void pairs_take(struct dev_stream *stream, const struct dev_join_entry *o
                        struct stream_element *element)
 {
     uint32_t sides = own->sides;
+    base_assert(sides != 0 && stream->joined);
     uint32_t at = 0;
     uint32_t left_pairs = 0;
     uint32_t right_pairs = 0;

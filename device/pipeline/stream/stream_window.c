@@ -393,6 +393,7 @@ static void node_add(struct dev_stream *stream, struct dev_node *node,
 static void paned_add(struct dev_stream *stream, const struct stream_element *element)
 {
     const struct dev_window_spec *window = &stream->window;
+    base_assert(window->hop_ms > 0 && window->size_ms % window->hop_ms == 0);
     uint64_t start = element->time - element->time % window->hop_ms;
     // Nothing was due meanwhile, so everything up to the watermark counts as answered.
     stream->fired_to = stream->watermark - stream->watermark % window->hop_ms;
@@ -500,6 +501,7 @@ static struct dev_node *event_keep(struct dev_stream *stream, uint32_t slot, uin
 static void count_add(struct dev_stream *stream, const struct stream_element *element)
 {
     const struct dev_window_spec *window = &stream->window;
+    base_assert(stream->keeps_events == (window->hop_count != 0));
     uint32_t slot = slot_take(stream, element->key);
     struct dev_key_slot *key = &stream->keyed.slots[slot];
     uint64_t number = stream->stats.elements;
@@ -585,6 +587,7 @@ void stream_window_add(struct dev_stream *stream, const struct stream_element *e
         page_add(stream, element);
         break;
     default: {
+        base_assert(stream->window.kind == DEV_WINDOW_EACH);
         uint64_t number = stream->stats.elements;
         struct dev_stream_result result = result_of(stream, number, number, true);
         states_init(stream, stream->scratch);

@@ -106,6 +106,7 @@ uint64_t dev_value_hash(struct dev_value value)
     uint64_t kind = DEV_VALUE_INTEGER;
     uint64_t bits = 0;
     if (value.type == DEV_VALUE_REAL) {
+        base_assert(is_finite(value.real)); // equal ones have one hash
         bool whole = value.real >= -TWO_TO_63 && value.real < TWO_TO_63 &&
                      (double)(int64_t)value.real == value.real;
         if (whole) {

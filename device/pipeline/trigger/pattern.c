@@ -36,6 +36,7 @@ struct parse {
 static enum base_status gap_range(struct parse *parse)
 {
     struct pattern_scan *scan = &parse->scan;
+    base_assert(scan->at > 0 && scan->text.data[scan->at - 1] == '{');
     size_t start = scan->at;
     uint32_t low = 0;
     uint32_t high = 0;
@@ -65,6 +66,7 @@ static enum base_status gap_not(struct parse *parse)
     size_t start = scan->at;
     struct dev_pattern *out = parse->out;
     (void)pattern_take(scan, BASE_STR("not"));
+    base_assert(scan->at > start); // gap_sign saw the word
     if (out->step_count == 0) {
         return pattern_fail(scan, start, BASE_ERR_INVALID, "not .. before next follows a step");
     }
@@ -183,6 +185,7 @@ static enum base_status steps(struct parse *parse)
     struct pattern_scan *scan = &parse->scan;
     struct dev_pattern *out = parse->out;
     struct dev_pattern_gap gap;
+    base_assert(out->step_count == 0 && parse->not_count == 0 && parse->pending_not == 0);
     for (;;) {
         bool found = false;
         if (!pattern_at_end(scan)) {
@@ -221,6 +224,7 @@ static enum base_status duration(struct parse *parse, const char *what, uint32_t
                  {BASE_STR("m"), 60 * 1000},
                  {BASE_STR("h"), 3600 * 1000},
                  {BASE_STR("d"), 24 * 3600 * 1000}};
+    _Static_assert(DEV_PATTERN_WITHIN_MAX_MS <= INT32_MAX, "a pipeline keeps time-outs in 31 bits");
     pattern_skip_space(scan);
     size_t start = scan->at;
     uint32_t count = 0;
@@ -440,6 +444,7 @@ static enum base_status check_whole(const struct parse *parse)
 {
     const struct pattern_scan *scan = &parse->scan;
     const struct dev_pattern *out = parse->out;
+    base_assert(out->literal_count == out->step_count + parse->not_count);
     uint32_t total = steps_of(out);
     if (total == 0) {
         return pattern_fail(scan, 0, BASE_ERR_INVALID, "no step: * alone says nothing");

@@ -152,6 +152,8 @@ static void put_duration(struct base_writer *writer, const char *clause, uint32_
 enum base_status dev_pattern_print(const struct dev_pattern *pattern, char *out, size_t capacity,
                                    size_t *out_size)
 {
+    base_assert(pattern->step_count <= pattern->literal_count);
+    base_assert(pattern->policy <= DEV_PATTERN_ONCE_PER_VISIT);
     struct base_writer writer;
     base_writer_init(&writer, out, capacity);
     for (unsigned i = 0; i < pattern->step_count; i++) {

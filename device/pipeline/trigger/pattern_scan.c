@@ -177,6 +177,7 @@ static enum base_status number_value(struct pattern_scan *scan, struct dev_patte
         return pattern_fail(scan, start, BASE_ERR_INVALID,
                             "expected a number, text or truth value");
     }
+    base_assert(test->scale < digits); // a digit stands before the point
     while (test->scale > 0 && test->digits % 10 == 0) {
         test->digits /= 10;
         test->scale--;
@@ -348,6 +349,7 @@ static enum base_status arguments(struct pattern_scan *scan, struct dev_pattern 
 
 static enum base_status kind_of(struct pattern_scan *scan, struct dev_pattern_literal *literal)
 {
+    base_assert(literal->kind == 0 && literal->name.size == 0); // as `any` leaves it
     size_t start = scan->at;
     struct base_str word = {0};
     (void)pattern_word(scan, &word);
@@ -404,5 +406,6 @@ enum base_status pattern_literal(struct pattern_scan *scan, struct dev_pattern *
         return pattern_fail(scan, start, BASE_ERR_INVALID,
                             "any() without a condition is every event: write ?");
     }
+    base_assert(literal->test_first + literal->test_count == out->test_count);
     return BASE_OK;
 }

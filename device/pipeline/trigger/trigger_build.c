@@ -85,6 +85,7 @@ static enum base_status measure(const struct dev_trigger_sources *sources, struc
         struct dev_pattern pattern;
         BASE_TRY(parse(&sources->items[i], i, &pattern, fault));
         uint32_t variants = dev_pattern_variants(&pattern);
+        base_assert(variants > 0 && pattern.literal_count >= pattern.step_count);
         room->nodes += variants * steps_of(&pattern) + 1;
         if (room->nodes > DEV_TRIGGER_NODES_MAX) {
             return blame(fault, i, BASE_ERR_TOO_LARGE, "the patterns have too many steps");
@@ -105,6 +106,8 @@ static enum base_status measure(const struct dev_trigger_sources *sources, struc
 static size_t lay_out(struct trig_build *build, uint8_t *block)
 {
     const struct trig_counts *room = &build->room;
+    base_assert(room->nodes <= DEV_TRIGGER_NODES_MAX);
+    base_assert(room->literals <= DEV_TRIGGER_LITERALS_MAX);
     build->table = 16;
     while (build->table < 2 * (room->nodes > room->literals ? room->nodes : room->literals)) {
         build->table *= 2;

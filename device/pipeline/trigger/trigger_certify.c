@@ -72,6 +72,7 @@ static struct build_sum *sum_of(struct build_sum *table, uint32_t places, uint64
 // The sums above, over all masks. They only grow with more patterns.
 static void sum_masks(struct trig_build *build, uint64_t totals[SUM_COUNT])
 {
+    base_assert(build->counts.nodes <= build->table / 2); // so that probing ends
     memset(build->paths, 0, build->table * sizeof *build->paths);
     memset(build->masks, 0, build->table * sizeof *build->masks);
     memset(totals, 0, SUM_COUNT * sizeof *totals);
@@ -102,6 +103,8 @@ static void sum_masks(struct trig_build *build, uint64_t totals[SUM_COUNT])
 static void count_lists(struct trig_build *build)
 {
     struct trig_counts *counts = &build->counts;
+    base_assert(counts->accept_nodes == 0 && counts->sticky == 0);
+    base_assert(counts->keyed_sticky == 0 && counts->root_anys == 0);
     for (uint32_t i = 0; i < counts->literals; i++) {
         struct build_literal *literal = &build->literals[i];
         literal->roots = literal->gaps = literal->keyed_gaps = literal->watches = 0;
@@ -202,6 +205,7 @@ static uint32_t to_u32(uint64_t value)
 void trig_certify_build(struct trig_build *build)
 {
     struct trig_counts *counts = &build->counts;
+    base_assert(counts->nodes <= build->room.nodes && counts->literals <= build->room.literals);
     counts->accept_nodes = counts->sticky = counts->keyed_sticky = counts->root_anys = 0;
     hash_paths(build);
     count_lists(build);

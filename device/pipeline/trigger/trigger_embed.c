@@ -95,6 +95,8 @@ struct scan {
 static void scan_event(const struct embed *embed, uint32_t sought, const struct dev_event *event,
                        struct scan *scan)
 {
+    _Static_assert(DEV_PATTERN_STEPS_MAX <= 32, "a bit of u32 for each step");
+    base_assert(sought < embed->count);
     uint32_t here = 0;
     bool is_last = event->seq == embed->last->seq;
     bool adjacent = !is_last && scan->last_seq == event->seq + 1;

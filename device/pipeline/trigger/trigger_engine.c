@@ -22,6 +22,7 @@ static uint32_t match_max(const struct trig_counts *counts,
 static size_t lay_out(struct dev_trigger_engine *engine, const struct trig_counts *counts,
                       const struct dev_trigger_certificate *certificate, uint8_t *block)
 {
+    base_assert(block == NULL || block == (void *)engine); // which is the first piece of it
     struct base_carver carver = {.block = block, .capacity = SIZE_MAX, .alignment = 8};
     (void)base_carve(&carver, 1, sizeof *engine);
     uint32_t reached = certificate->reached_max;
@@ -193,6 +194,8 @@ static void swap_live(struct dev_trigger_engine *engine)
     engine->keyed_live_count = kept;
     engine->keyed_next = keyed_live;
     engine->keyed_next_count = 0;
+    base_assert(engine->live_count <= engine->set->certificate.reached_max);
+    base_assert(engine->keyed_live_count <= engine->set->counts.keyed_reach);
     if (engine->reset_count > 0) {
         trig_end_resets(engine);
     }
@@ -287,6 +290,7 @@ static const struct dev_trigger_fired *take_in(struct dev_trigger_engine *engine
     if (engine->match_count > 0) {
         *out_count = trig_apply_policies(engine, event);
     }
+    base_assert(*out_count <= engine->match_max);
     swap_live(engine);
     end_event(engine, event);
     return engine->fired;
@@ -319,6 +323,8 @@ void dev_trigger_stats(const struct dev_trigger_engine *engine, struct dev_trigg
 
 static bool lists_are_whole(const struct dev_trigger_engine *engine)
 {
+    base_assert(engine->sticky_count <= engine->set->counts.sticky);
+    base_assert(engine->keyed_sticky_count <= engine->set->counts.keyed_sticky);
     for (uint32_t i = 0; i < engine->sticky_count; i++) {
         uint32_t node = engine->sticky[i];
         uint32_t flags = trig_flags(engine->set->nodes[node]);

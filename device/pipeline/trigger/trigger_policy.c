@@ -73,6 +73,7 @@ static bool take_start(struct dev_trigger_engine *engine, const struct trig_poli
                        struct trig_policy_state *state, uint32_t visit)
 {
     uint32_t now = trig_now(engine);
+    base_assert(state->visit_next < DEV_TRIGGER_VISITS_KEPT);
     bool once = policy->kind == DEV_PATTERN_ONCE_PER_VISIT;
     if (once && seen_in_visit(state, visit)) {
         engine->stats.suppressed_visit++;

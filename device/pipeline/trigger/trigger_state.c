@@ -65,6 +65,7 @@ static void write_policies(const struct dev_trigger_engine *engine, struct base_
         while (visits < DEV_TRIGGER_VISITS_KEPT && state->visits[visits] != 0) {
             visits++;
         }
+        base_assert(visits == DEV_TRIGGER_VISITS_KEPT || visits == state->visit_next);
         base_writer_varint(writer, visits);
         for (uint32_t v = 0; v < visits; v++) { // oldest first
             uint32_t from = visits < DEV_TRIGGER_VISITS_KEPT ? 0 : state->visit_next;
@@ -199,6 +200,7 @@ static void read_policy(struct decode *decode, uint32_t *cursor)
         base_reader_fail(reader, BASE_ERR_INVALID);
     }
     if (decode->apply) {
+        base_assert(reader->status == BASE_OK); // all of it was good the first time
         uint32_t at = trig_policy_of_key(decode->engine->set, key, cursor);
         if (at != TRIG_NONE) {
             decode->engine->policies[at] = state;
@@ -332,6 +334,7 @@ static enum base_status decode_once(struct dev_trigger_engine *engine, const voi
     read_live(&decode);
     read_keys(&decode, false);
     read_keys(&decode, true);
+    base_assert(!apply || reader->status == BASE_OK); // all of it was good the first time
     return base_reader_finish(reader);
 }
 

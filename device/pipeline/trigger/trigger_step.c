@@ -203,6 +203,7 @@ static void from_keyed_sticky(struct dev_trigger_engine *engine, const struct de
                               uint32_t parent, uint32_t child)
 {
     const struct dev_trigger_set *set = engine->set;
+    base_assert((trig_flags(set->nodes[parent]) & TRIG_KEYED) != 0);
     bool page = (set->nodes[parent].label & TRIG_PAGE_BIT) != 0;
     bool itemized = (trig_flags(set->nodes[parent]) & TRIG_ITEMIZED) != 0;
     if (page && event->visit == 0) {

@@ -9,6 +9,7 @@
 
 #include "base/prng.h"
 #include "base/os/regular_file.h"
+#include "base/os/write_all.h"
 #include "base/span.h"
 
 #include <errno.h>
@@ -116,11 +117,18 @@ static enum base_status keep(const char *dir, const char *name, const char *besi
     if (fd < 0) {
         return system_failed(error, fresh);
     }
-    bool ok = write(fd, bytes.data, bytes.size) == (ssize_t)bytes.size && fsync(fd) == 0;
-    ok = close(fd) == 0 && ok && rename(fresh, path) == 0;
+    if (base_write_all(fd, bytes.data, bytes.size) != BASE_OK || fsync(fd) != 0) {
+        (void)system_failed(error, path); // first of all: what follows has an errno of its own
+        close(fd);
+        (void)unlink(fresh);
+        return BASE_ERR_IO;
+    }
+    if (close(fd) != 0 || rename(fresh, path) != 0) {
+        return system_failed(error, path);
+    }
     int folder = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    ok = ok && folder >= 0 && fsync(folder) == 0;
-    enum base_status status = ok ? BASE_OK : system_failed(error, path);
+    bool ok = folder >= 0 && fsync(folder) == 0;
+    enum base_status status = ok ? BASE_OK : system_failed(error, dir);
     if (folder >= 0) {
         close(folder);
     }

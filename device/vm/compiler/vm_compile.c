@@ -6,6 +6,7 @@
 // before anybody gets it.
 #include "vm/vm.h"
 
+#include "vm/compiler/vm_calls.h"
 #include "vm/compiler/vm_imports.h"
 #include "vm/compiler/vm_uploads.h"
 #include "vm/mpy_check.h"
@@ -77,12 +78,15 @@ static enum base_status exception_report(mp_obj_t exception, struct base_error *
     if (type == &mp_type_MemoryError) {
         return base_error_set(error, BASE_ERR_NOMEM, "source needs too much memory to compile");
     }
-    if (type == &mp_type_RuntimeError) {
-        return base_error_set(error, BASE_ERR_INVALID, "source is nested too deep");
-    }
     struct text_output message = {.size = 0};
     const mp_print_t print = {&message, text_add};
     mp_obj_print_helper(&print, exception, PRINT_STR);
+    if (type == &mp_type_RuntimeError) { // of the two that there are, the other is of the stack
+        bool name = strcmp(message.text, "name too long") == 0; // "a.b.c" as a whole
+        return name ? base_error_set(error, BASE_ERR_TOO_LARGE, "a name of over %d bytes",
+                                     DEV_VM_NAME_MAX)
+                    : base_error_set(error, BASE_ERR_INVALID, "source is nested too deep");
+    }
     size_t count = 0;
     size_t *trace = NULL;
     mp_obj_exception_get_traceback(exception, &count, &trace);
@@ -94,28 +98,40 @@ static enum base_status exception_report(mp_obj_t exception, struct base_error *
     return status;
 }
 
-// The line of a whole number with too many digits; 0: there is none. The compiler takes the square
-// of their count to read one. Its own lexer looks for it, so what is text or comment is neither
-// missed nor taken for one; what it cannot read is the parser's to say.
-static size_t long_number(struct base_str source, qstr name)
+// What is larger than a limit, and where; no line: nothing is.
+struct excess {
+    size_t line;
+    const char *what;
+    int limit;
+    const char *unit;
+};
+
+// A token that is too long: a whole number, of which the compiler takes the square of the digits to
+// read one, or a name, of which it says no line. Its own lexer looks for it, so what is text or
+// comment is neither missed nor taken for one; what it cannot read is the parser's to say.
+static struct excess long_token(struct base_str source, qstr name)
 {
     mp_lexer_t *lexer = mp_lexer_new_from_str_len(name, source.data, source.size, 0);
-    size_t line = 0;
-    while (line == 0 && lexer->tok_kind != MP_TOKEN_END && lexer->tok_kind != MP_TOKEN_INVALID) {
-        bool number = lexer->tok_kind == MP_TOKEN_INTEGER;
-        line = number && lexer->vstr.len > DEV_VM_DIGITS_MAX ? lexer->tok_line : 0;
+    struct excess found = {0};
+    while (found.line == 0 && lexer->tok_kind != MP_TOKEN_END &&
+           lexer->tok_kind != MP_TOKEN_INVALID) {
+        if (lexer->tok_kind == MP_TOKEN_INTEGER && lexer->vstr.len > DEV_VM_DIGITS_MAX) {
+            found = (struct excess){lexer->tok_line, "a whole number", DEV_VM_DIGITS_MAX, "digits"};
+        } else if (lexer->tok_kind == MP_TOKEN_NAME && lexer->vstr.len > DEV_VM_NAME_MAX) {
+            found = (struct excess){lexer->tok_line, "a name", DEV_VM_NAME_MAX, "bytes"};
+        }
         mp_lexer_to_next(lexer);
     }
     mp_lexer_free(lexer);
-    return line;
+    return found;
 }
 
-static enum base_status number_report(size_t line, struct base_error *error)
+static enum base_status excess_report(const struct excess *excess, struct base_error *error)
 {
-    enum base_status status = base_error_set(error, BASE_ERR_TOO_LARGE,
-                                             "a whole number of over %d digits", DEV_VM_DIGITS_MAX);
+    enum base_status status = base_error_set(error, BASE_ERR_TOO_LARGE, "%s of over %d %s",
+                                             excess->what, excess->limit, excess->unit);
     if (error != NULL) {
-        error->line = (uint32_t)line;
+        error->line = (uint32_t)excess->line;
     }
     return status;
 }
@@ -128,13 +144,19 @@ compile(struct base_str source, struct base_str file_name, struct compile_output
     if (nlr_push(&nlr) == 0) {
         mp_init();
         qstr name = qstr_from_strn(file_name.data, file_name.size);
-        size_t line = long_number(source, name);
-        if (line > 0) {
+        struct excess excess = long_token(source, name);
+        if (excess.line > 0) {
             nlr_pop();
-            return number_report(line, error);
+            return excess_report(&excess, error);
         }
         mp_lexer_t *lexer = mp_lexer_new_from_str_len(name, source.data, source.size, 0);
         mp_parse_tree_t tree = mp_parse(lexer, MP_PARSE_FILE_INPUT);
+        excess = (struct excess){dev_vm_calls_long(tree.root), "a call", DEV_VM_ARGUMENTS_MAX,
+                                 "arguments"};
+        if (excess.line > 0) {
+            nlr_pop();
+            return excess_report(&excess, error);
+        }
         dev_vm_imports_find(tree.root, told);
         dev_vm_uploads_find(tree.root, told);
         mp_module_context_t *context = m_new_obj(mp_module_context_t);

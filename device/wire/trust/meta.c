@@ -67,6 +67,10 @@ enum base_status wire_snapshot_encode(const struct wire_snapshot *snapshot,
     if (snapshot->count > WIRE_SNAPSHOT_ENTRIES_MAX) {
         return BASE_ERR_TOO_LARGE;
     }
+    _Static_assert(64 + WIRE_SCENARIO_MAX +
+                           WIRE_SNAPSHOT_ENTRIES_MAX * (8 + 10 + WIRE_SHA256_BYTES) <=
+                       WIRE_SNAPSHOT_BYTES_MAX,
+                   "the largest snapshot fits");
     struct base_writer writer;
     base_writer_init(&writer, out, capacity);
     wire_text_write(&writer, snapshot->scenario, WIRE_SCENARIO_MAX);
@@ -123,6 +127,7 @@ enum base_status wire_snapshot_parse(const uint8_t *payload, size_t size, struct
     }
     snapshot.entries_bytes = (size_t)(reader.at - snapshot.entries);
     BASE_TRY(base_reader_finish(&reader));
+    base_assert(snapshot.entries_bytes >= (size_t)snapshot.count * (8 + 1 + WIRE_SHA256_BYTES));
     *out = snapshot;
     return BASE_OK;
 }
@@ -152,6 +157,8 @@ bool wire_snapshot_lists(const struct wire_snapshot *snapshot,
 
 static bool timestamp_ok(const struct wire_timestamp *timestamp)
 {
+    base_assert(timestamp->scenario_count <= WIRE_TIMESTAMP_SCENARIOS_MAX);
+    base_assert(timestamp->kill_count <= WIRE_TIMESTAMP_KILLS_MAX);
     if (timestamp->version == 0 || timestamp->issued_s >= timestamp->expires_s) {
         return false;
     }
@@ -203,12 +210,14 @@ enum base_status wire_timestamp_encode(const struct wire_timestamp *timestamp, u
     }
     BASE_TRY(writer.status);
     *out_size = base_writer_size(&writer);
+    base_assert(*out_size <= capacity);
     return BASE_OK;
 }
 
 enum base_status wire_timestamp_parse(const uint8_t *payload, size_t size,
                                       struct wire_timestamp *out)
 {
+    _Static_assert(sizeof(out->kills[0]) == WIRE_SHA256_BYTES, "they are copied in one piece");
     struct base_reader reader;
     base_reader_init(&reader, payload, size);
     memset(out, 0, sizeof(*out));
@@ -285,6 +294,7 @@ enum base_status wire_director_encode(const struct wire_director *director, uint
     if (!director_ok(director)) {
         return BASE_ERR_INVALID;
     }
+    _Static_assert(WIRE_DIRECTOR_ENTRIES_MAX <= WIRE_AGAIN_MAX, "as many marks can be written");
     struct base_writer writer;
     base_writer_init(&writer, out, capacity);
     base_writer_u64(&writer, director->device_id);
@@ -311,6 +321,8 @@ enum base_status wire_director_encode(const struct wire_director *director, uint
 
 enum base_status wire_director_parse(const uint8_t *payload, size_t size, struct wire_director *out)
 {
+    _Static_assert(sizeof(out->again) / sizeof(out->again[0]) >= WIRE_AGAIN_MAX,
+                   "room for all that is read");
     struct base_reader reader;
     struct wire_director director;
     memset(&director, 0, sizeof(director));

@@ -17,6 +17,7 @@ enum base_status wire_offers_encode(const struct wire_offers *offers, uint8_t *o
         ((offers->flags & WIRE_OFFER_FLAG_AGAIN) != 0 && !again)) {
         return BASE_ERR_INVALID;
     }
+    _Static_assert(WIRE_OFFER_FLAGS_KNOWN <= UINT8_MAX, "the flags are a byte");
     struct base_writer writer;
     base_writer_init(&writer, out,
                      capacity < WIRE_OFFERS_BYTES_MAX ? capacity : WIRE_OFFERS_BYTES_MAX);
@@ -64,6 +65,8 @@ static enum base_status parse_items(struct base_reader *reader, struct wire_offe
 
 enum base_status wire_offers_parse(const uint8_t *bytes, size_t size, struct wire_offers *out)
 {
+    _Static_assert(sizeof(out->again) / sizeof(out->again[0]) >= WIRE_AGAIN_MAX,
+                   "room for all that is read");
     *out = (struct wire_offers){0};
     if (size > WIRE_OFFERS_BYTES_MAX) {
         return BASE_ERR_TOO_LARGE;

@@ -71,6 +71,7 @@ static const char *role_of(const struct wire_root *root, uint32_t key)
 // A key that signed, but not as one of the role.
 static bool say_stray(struct check *check)
 {
+    base_assert(check->why[0] == 0); // nothing was said yet
     for (uint32_t i = 0; i < check->envelope.signature_count; i++) {
         const uint8_t *key_id = check->envelope.signatures[i].key_id;
         char shown[2 * KEY_ID_SHOWN + 1];
@@ -131,6 +132,7 @@ enum base_status wire_release_check(const struct wire_root *root, struct base_sp
     }
     uint8_t needed = wire_root_release_threshold(root, check.delegation, &release,
                                                  release.stage_kind == STAGE_BETA);
+    base_assert(needed > 0); // nobody's signature is not enough
     for (uint32_t i = 0; i < root->key_count; i++) {
         signers += key_counts(&check, i);
     }

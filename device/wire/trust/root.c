@@ -114,6 +114,7 @@ enum base_status wire_root_encode(const struct wire_root *root, uint8_t *out, si
     if (!root_ok(root)) {
         return BASE_ERR_INVALID;
     }
+    _Static_assert(WIRE_ROOT_KEYS_MAX <= 8 * sizeof(root->roles[0].keys), "a bit for each key");
     struct base_writer writer;
     base_writer_init(&writer, out, capacity);
     base_writer_u8(&writer, WIRE_ROOT_SPEC);

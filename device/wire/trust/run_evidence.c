@@ -89,6 +89,8 @@ static bool evidence_ok(const struct wire_evidence *evidence)
 enum base_status wire_evidence_encode(const struct wire_evidence *evidence, uint8_t *out,
                                       size_t capacity, size_t *out_size)
 {
+    _Static_assert(WIRE_EVIDENCE_CLASSES_MAX <= UINT8_MAX && WIRE_EVIDENCE_ORACLES_MAX <= UINT8_MAX,
+                   "their counts are bytes");
     struct base_writer writer;
     if (!evidence_ok(evidence)) {
         return BASE_ERR_INVALID;
@@ -176,6 +178,7 @@ static void read_run(struct base_reader *reader, struct wire_evidence *out)
 
 enum base_status wire_evidence_parse(const uint8_t *payload, size_t size, struct wire_evidence *out)
 {
+    _Static_assert(WIRE_EVIDENCE_FORMAT_OLDEST > 0, "0 lets the encoder choose");
     struct base_reader reader;
     struct wire_evidence evidence = {0};
     base_reader_init(&reader, payload, size);

@@ -108,6 +108,7 @@ enum base_status wire_release_encode(const struct wire_release *release, uint8_t
     }
     BASE_TRY(writer.status);
     *out_size = base_writer_size(&writer);
+    base_assert(wire_release_kind(out, *out_size) == (arm ? KIND_FLOOR_ARM : KIND_FLOOR));
     return BASE_OK;
 }
 

@@ -71,6 +71,7 @@ static char **extended_environment(char **from, char *const added[ADDED])
             list[count++] = added[i];
         }
     }
+    base_assert(list[count] == NULL); // where its readers stop
     return list;
 }
 
@@ -116,6 +117,7 @@ enum base_status eng_blas_open(const char *path, struct eng_blas **out_blas)
     }
     get_threads_fn get_threads = NULL;
     set_threads_fn set_threads = NULL;
+    _Static_assert(sizeof(blas->sgemm) == sizeof(sgemm), "a function is found as an address");
     memcpy(&blas->sgemm, &sgemm, sizeof sgemm);
     memcpy(&get_threads, &get, sizeof get);
     memcpy(&set_threads, &set, sizeof set);
@@ -163,6 +165,7 @@ void eng_blas_sgemm(const struct eng_blas *blas, const struct eng_blas_product *
 
 double eng_blas_flops(void *ctx, uint64_t rounds)
 {
+    base_assert(rounds > 0); // what it gives for none says that there is no BLAS
     (void)ctx;
     const struct eng_blas *blas = eng_blas_get();
     float *data = blas != NULL ? calloc((size_t)3 * FLOPS_SIZE * FLOPS_SIZE, sizeof *data) : NULL;

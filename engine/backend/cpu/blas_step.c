@@ -227,6 +227,7 @@ static bool is_plain_float(const struct eng_program *program, uint32_t tensor)
 static enum base_status unfold(struct blas_step *blas_step, const struct eng_prepare *ctx,
                                const struct eng_command *command)
 {
+    base_assert(command->box.rank == command->u.matmul.batch_rank + 3);
     const uint32_t batch = command->u.matmul.batch_rank;
     blas_step->images = 1;
     for (uint32_t i = 0; i < batch; i++) {
@@ -305,6 +306,7 @@ enum base_status eng_blas_prepare_product(const struct eng_prepare *ctx,
     d->c = command->outputs[0];
     BASE_TRY(unfold(d, ctx, command));
     const int64_t rows = fold_rows(d, command);
+    base_assert(rows == size[0] || d->images == 1); // folded into one
     d->shape = (struct eng_blas_product){.m = (int)rows,
                                          .n = (int)size[1],
                                          .k = (int)size[2],
@@ -345,6 +347,8 @@ enum base_status eng_blas_prepare_conv(const struct eng_conv_job *job, struct en
     if (d->a_offsets == NULL) {
         return BASE_ERR_NOMEM;
     }
+    base_assert(s->out[0] == s->in[0] && s->out[1] == s->in[1]);
+    base_assert(s->out[2] == s->in[2]); // pixels of x are rows of A
     d->images = 1;
     d->a = job->command->inputs[0];
     d->b = job->command->inputs[1];

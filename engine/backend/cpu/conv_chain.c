@@ -190,6 +190,8 @@ static enum base_status prepare_point(const struct eng_prepare *ctx,
     static const int64_t no_offset[1] = {0};
     struct eng_conv_shape s;
     BASE_TRY(eng_conv_shape_of(program, command, &s));
+    base_assert(eng_conv_taps(&s) == 1);
+    base_assert(s.groups == 1);
     struct eng_gemm_plan *plan = &point->plan;
     plan->kernels = ctx->kernels->gemm;
     plan->images = plan->groups = 1;

@@ -184,6 +184,7 @@ static void run_strips(const struct eng_dw_rows *dw_rows, int64_t begin, int64_t
 
 static void run_blocks(const struct eng_dw_rows *dw_rows, int64_t begin, int64_t end)
 {
+    base_assert(dw_rows->first <= begin);
     const struct eng_conv_shape *s = dw_rows->shape;
     struct eng_dw_block block = {
         .step = (size_t)(s->stride[2] * dw_rows->x_pitch),
@@ -247,6 +248,7 @@ static void run_rows(void *ctx, int64_t begin, int64_t end, uint32_t worker)
 
 static enum base_status run_depthwise(const struct eng_step *step, const struct eng_run *run)
 {
+    base_assert(((const struct depthwise *)step->state)->packed != NULL || run->scratch != NULL);
     const struct depthwise *d = step->state;
     const float *packed = d->packed;
     if (packed == NULL) {

@@ -181,6 +181,7 @@ static enum base_status set_segments(const struct eng_prepare *ctx, struct direc
 // A read where it lies.
 static enum base_status plan_in_place(const struct eng_prepare *ctx, struct direct *direct)
 {
+    base_assert(!direct->shape.padded);
     const struct eng_conv_shape *s = &direct->shape;
     struct eng_gemm_plan *plan = &direct->plan;
     const int64_t row = s->in[2] * s->in_channels, plane = s->in[1] * row;
@@ -245,6 +246,7 @@ static enum base_status plan_filled(const struct eng_prepare *ctx, struct direct
     BASE_TRY(set_segments(ctx, direct, row, 0)); // for the sizes that blocking looks at
     eng_gemm_plan_block(plan, eng_pool_threads(ctx->pool), (size_t)(plan->a_row * s->kernel[0]));
     direct->plane_rows = rows_read(direct, plan->band_rows);
+    base_assert(plan->band_rows > 0);
     plan->fill_floats = (size_t)(s->kernel[0] * direct->plane_rows * row) + tile_floats(plan);
     return set_segments(ctx, direct, row, direct->plane_rows * row);
 }
@@ -358,6 +360,7 @@ enum base_status eng_conv_prepare_direct(const struct eng_conv_job *job,
         return BASE_ERR_NOMEM;
     }
     BASE_TRY(plan_forward(job, kernels, d));
+    base_assert(d->group_floats > 0);
     const struct eng_gemm_plan *plan = &d->plan;
     const struct eng_tensor *w = &job->program->tensors[d->w];
     size_t dynamic = (size_t)s->groups * d->group_floats;

@@ -85,6 +85,7 @@ static int64_t rows_read(const struct eng_conv_shape *shape, int64_t rows)
 // One row of pixels with its padding; `row` counts from the image's first.
 static void copy_row(const struct grad *grad, const float *image, int64_t row, float *to)
 {
+    base_assert(grad->row_floats % grad->pitch == 0);
     const struct eng_conv_shape *s = &grad->shape;
     const int64_t c = s->in_channels, pixels = grad->row_floats / grad->pitch;
     const int64_t before = s->pad[2] < pixels ? s->pad[2] : pixels;
@@ -125,6 +126,8 @@ static void copy_rows(const struct grad_run *run, const struct band *band, int64
 static void sum_tiles(const struct grad_run *run, const struct band *band, int64_t begin,
                       int64_t end, const struct sums *sums)
 {
+    base_assert(band->images <= run->g->band_images);
+    base_assert(band->rows <= run->g->band_rows);
     const struct grad *g = run->g;
     const struct eng_conv_shape *s = &g->shape;
     const int64_t m = s->out_channels, nr = g->kernels->nr, vl = g->kernels->vl;
@@ -204,6 +207,7 @@ static void store_channels(void *ctx, int64_t begin, int64_t end, uint32_t worke
     const struct grad_run *r = ctx;
     const struct eng_conv_shape *s = &r->g->shape;
     const int64_t taps = eng_conv_taps(s), c = s->in_channels, m = s->out_channels;
+    base_assert(end <= m);
     for (int64_t from = begin; from < end; from += ENG_GRAD_STORE_CHANNELS) {
         const int64_t left = end - from;
         const int64_t count = left < ENG_GRAD_STORE_CHANNELS ? left : ENG_GRAD_STORE_CHANNELS;
@@ -278,6 +282,8 @@ static void plan_copy(struct grad *grad)
     const int64_t most = grad->kernels->mr_max[2];
     grad->tiles = (grad->run + most - 1) / most;
     grad->tile_rows = (grad->run + grad->tiles - 1) / grad->tiles;
+    base_assert(grad->tile_rows > 0);
+    base_assert(grad->tile_rows <= most); // as there are kernels
     grad->tiles = (grad->run + grad->tile_rows - 1) / grad->tile_rows;
 }
 

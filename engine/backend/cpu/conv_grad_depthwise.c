@@ -41,6 +41,8 @@ static void inside(const struct eng_conv_shape *shape, uint32_t dim, int64_t tap
 static void sum_row(const struct grad_run *run, int64_t image, int64_t out_row, int64_t from,
                     int64_t count)
 {
+    base_assert(from + count <= run->g->shape.in_channels);
+    base_assert(out_row < run->g->shape.out[1]);
     const struct eng_conv_shape *s = &run->g->shape;
     const int64_t c = s->in_channels;
     const float *dy = run->dy + (image * s->out[1] + out_row) * s->out[2] * c + from;

@@ -128,6 +128,7 @@ static enum base_status run_grad(const struct eng_step *step, const struct eng_r
 {
     const struct grad *g = step->state;
     const struct eng_conv_shape *s = &g->shape;
+    base_assert(g->phase_count <= s->stride[1] * s->stride[2]);
     struct grad_run r = {.g = g,
                          .dy = run->data[g->dy],
                          .w = run->data[g->w],
@@ -281,6 +282,7 @@ static enum base_status prepare_phases(const struct eng_prepare *ctx,
     g->pitch = shape->out_channels;
     g->copies = g->pitch % COLLIDING_FLOATS == 0 || g->low[0] < 0 || g->low[1] < 0 ||
                 g->rows > shape->out[1] || g->columns > shape->out[2];
+    base_assert(g->copies || (g->rows == shape->out[1] && g->columns == shape->out[2]));
     if (g->pitch % COLLIDING_FLOATS == 0) {
         g->pitch += PITCH_PAD;
     }

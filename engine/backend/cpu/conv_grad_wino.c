@@ -189,6 +189,7 @@ static enum base_status run_grad(const struct eng_step *step, const struct eng_r
     for (int64_t block = 0; block < g->blocks; block++) {
         r.first = block * g->block;
         r.count = min_i64(g->tiles.count - r.first, g->block);
+        base_assert(r.count > 0);
         eng_pool_for(run->pool, r.count, TILE_GRAIN, move_tiles, &r);
         if (g->blocks == 1) {
             eng_pool_for(run->pool, g->chunks, 1, run_chunks, &r);
@@ -256,6 +257,7 @@ enum base_status eng_conv_prepare_grad_wino(const struct eng_prepare *ctx,
     g->dy = command->inputs[1];
     g->dw = command->outputs[0];
     plan(g, threads);
+    base_assert(g->blocks * g->block >= g->tiles.count);
     const size_t sums = g->sum_floats * (g->blocks > 1 ? (size_t)g->chunks : threads);
     out_step->scratch_bytes =
         (g->x_floats + g->dy_floats + g->edge_floats * threads + sums) * sizeof(float);

@@ -146,6 +146,7 @@ enum eng_tuning eng_conv_search_cut(const struct eng_conv_job *job,
                               .prepare = prepare_cut,
                               .job = &cut};
     const enum eng_tuning tuning = eng_tuning_search(&trial, plan_cut, problem);
+    base_assert((unsigned)tuning < ENG_TUNING_COUNT);
     eng_trial_done(&trial);
     return tuning;
 }

@@ -176,6 +176,8 @@ static void run_block(const struct wino_run *wino_run, int64_t block, int64_t sp
     const int64_t panels = eng_gemm_panels(d->kernels, channels);
     const int64_t tile = block * d->block;
     const int64_t count = d->tiles.count - tile < d->block ? d->tiles.count - tile : d->block;
+    base_assert(count > 0);
+    base_assert(split < d->splits);
     const int64_t per_column = (int64_t)d->tiles.size * d->tiles.size * d->depth;
     float *v = scratch, *m = v + d->in_floats, *edge = m + d->out_floats;
     const int64_t end = (split + 1) * panels / d->splits;
@@ -282,6 +284,7 @@ enum base_status eng_conv_prepare_wino(const struct eng_conv_job *job,
                                        const struct eng_gemm_kernels *products, uint32_t unit,
                                        struct eng_step *out_step)
 {
+    base_assert(unit == 2 || unit == 4);
     const struct eng_prepare *ctx = job->ctx;
     const struct eng_command *command = job->command;
     const struct eng_tensor *w = &job->program->tensors[command->inputs[1]];
@@ -294,6 +297,7 @@ enum base_status eng_conv_prepare_wino(const struct eng_conv_job *job,
         return BASE_ERR_NOMEM;
     }
     d->kernels = ctx->kernels->gemm;
+    base_assert(d->kernels->nr == products->nr); // panels of both are the same columns
     d->products = products;
     eng_wino_tiles_init(&d->tiles, products, s, unit);
     d->x = command->inputs[0];

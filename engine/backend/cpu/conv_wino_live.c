@@ -102,6 +102,8 @@ static void transform_panel(const struct live_run *live_run, int64_t panel, int6
     const int64_t vl = kernels->vl;
     const int64_t column = panel * kernels->nr, rest = s->out_channels - column;
     const int64_t n = rest < kernels->nr ? rest : kernels->nr, width = (n + vl - 1) / vl * vl;
+    base_assert(n > 0);
+    base_assert(vl <= LANES_MAX);
     float taps[KERNEL_CHANNELS * TAPS * LANES_MAX] = {0};
     for (int64_t j = 0; j < n; j += vl) {
         const int64_t left = n - j < vl ? n - j : vl;
@@ -309,6 +311,8 @@ static void plan_blocks(struct live *live, uint32_t threads)
     live->blocks = (count + live->block - 1) / live->block;
     const int64_t rows = (live->block + mr - 1) / mr;
     live->mr = (live->block + rows - 1) / rows;
+    base_assert(live->blocks * live->block >= count);
+    base_assert(live->mr <= mr);
     live->in_plane = (size_t)(live->block * live->tiles.pitch + ENG_WINO_PAD);
     live->out_plane = (size_t)(live->block * nr + ENG_WINO_PAD);
     live->block_floats = ENG_WINO_ELEMENTS * live->in_plane;
@@ -339,6 +343,7 @@ enum base_status eng_conv_prepare_live(const struct eng_prepare *ctx,
     d->residual = command->u.conv.epilogue.residual;
     eng_gemm_plan_act(&d->act, &command->u.conv.epilogue);
     plan_blocks(d, threads);
+    base_assert(d->mr > 0);
     const size_t shared = d->by_panels ? (size_t)d->blocks * d->block_floats : d->kernel_floats;
     out_step->scratch_bytes = (shared + d->thread_floats * threads) * sizeof(float);
     out_step->state = d;

@@ -273,6 +273,7 @@ static const float *mean_bias(const struct matmul *matmul, const struct eng_run 
 
 static enum base_status run_matmul(const struct eng_step *step, const struct eng_run *run)
 {
+    base_assert(run->scratch != NULL || step->scratch_bytes == 0);
     const struct matmul *m = step->state;
     float *scratch = run->scratch;
     const float *packed = m->packed;
@@ -306,6 +307,7 @@ static enum base_status run_matmul(const struct eng_step *step, const struct eng
 static enum base_status pack_b(const struct eng_prepare *ctx, const struct eng_program *program,
                                struct matmul *matmul)
 {
+    base_assert(matmul->b_count > 0);
     const struct eng_tensor *b = &program->tensors[matmul->b];
     if (b->kind != ENG_CONST) {
         return BASE_OK;
@@ -375,6 +377,7 @@ static enum base_status plan_product(const struct eng_prepare *ctx,
                                      const struct eng_program *program,
                                      const struct eng_command *command, struct matmul *matmul)
 {
+    base_assert(command->box.rank == command->u.matmul.batch_rank + 3);
     static const int64_t no_offset[1] = {0};
     const struct eng_matmul *params = &command->u.matmul;
     const uint32_t rank = params->batch_rank;
@@ -451,6 +454,7 @@ enum base_status eng_gemm_prepare_product(const struct eng_prepare *ctx,
     BASE_TRY(pack_b(ctx, program, m));
     BASE_TRY(prepare_mean(ctx, program, m->plan.row_limit, m));
     const struct eng_gemm_plan *plan = &m->plan;
+    base_assert(m->packed == NULL || program->tensors[m->b].kind == ENG_CONST);
     const size_t dynamic = m->packed == NULL ? (size_t)m->b_count * m->b_floats : 0;
     out_step->scratch_bytes =
         (dynamic + mean_floats(m) + plan->fill_floats * eng_pool_threads(ctx->pool)) *

@@ -268,6 +268,8 @@ enum base_status eng_cpu_prepare_attention(const struct eng_prepare *ctx,
         int64_t most = s->s / PART_ROWS_MIN > 0 ? s->s / PART_ROWS_MIN : 1;
         s->parts = s->parts < most ? s->parts : most;
     }
+    base_assert(s->parts > 0);
+    base_assert(s->parts == 1 || s->parts * PART_ROWS_MIN <= s->s);
     out_step->kernel = s->kernels->names[command->op];
     if (plan_low(ctx, s)) {
         out_step->scratch_bytes = (size_t)s->worker_floats * threads * sizeof(float);

@@ -242,6 +242,7 @@ static int64_t row_offset(const struct eng_vec_operand *operand, const struct en
 static void gather_rows(const struct eng_vec_operand *operand, const struct eng_vec_box *box,
                         const struct eng_vec_tile *tile, const void *base, void *slot)
 {
+    base_assert(tile->count <= ENG_VEC_TILE); // as many as a slot holds
     uint32_t last = box->rank - 1;
     int64_t index[ENG_RANK_MAX];
     memcpy(index, tile->index, sizeof index);

@@ -68,6 +68,8 @@ static void run_tiles(void *ctx, int64_t begin, int64_t end, uint32_t worker)
 {
     const struct expr_run *r = ctx;
     const struct expr_state *s = r->state;
+    base_assert(s->load_count + s->op_count <= REGISTERS_MAX);
+    base_assert(end <= s->box.tiles);
     const void *registers[REGISTERS_MAX];
     const void *bases[ENG_EXPR_LOADS_MAX];
     float values[REGISTERS_MAX];
@@ -164,6 +166,7 @@ static enum base_status choose_binary(struct expr_state *expr_state, struct expr
 // Buffers of the registers: each result takes one that nobody reads any more.
 static void assign_slots(struct expr_state *expr_state)
 {
+    base_assert(expr_state->load_count + expr_state->op_count <= REGISTERS_MAX);
     uint32_t last_use[REGISTERS_MAX] = {0};
     uint32_t owner[REGISTERS_MAX];
     for (uint32_t i = 0; i < expr_state->op_count; i++) {
@@ -256,6 +259,7 @@ enum base_status eng_cpu_prepare_binary(const struct eng_prepare *ctx,
     }
     struct expr_state *s = NULL;
     BASE_TRY(begin(ctx, program, command, 2, &s));
+    base_assert(s->load_count == 2); // registers 0 and 1
     s->op_count = 1;
     s->ops[0] = (struct expr_op){.a = 0, .b = 1, .slot = NO_SLOT};
     if (kernels->compare[fn][0] != NULL) {
@@ -306,6 +310,7 @@ enum base_status eng_cpu_prepare_expr(const struct eng_prepare *ctx,
     }
     struct expr_state *s = NULL;
     BASE_TRY(begin(ctx, program, command, expr->load_count, &s));
+    base_assert(s->load_count == expr->load_count); // registers are numbered behind them
     int64_t cost = 0;
     for (uint32_t i = 0; i < expr->op_count; i++) {
         const struct eng_expr_op *from = &expr->ops[i];

@@ -120,6 +120,8 @@ enum base_status eng_pool_shape_of(const struct eng_prepare *ctx, const struct e
         eng_desc_count(&input->desc) == 0 || eng_desc_count(&output->desc) == 0) {
         return BASE_ERR_UNSUPPORTED;
     }
+    base_assert(output->desc.rank == input->desc.rank);
+    base_assert(output->desc.dims[1] == input->desc.dims[1]);
     const struct eng_pool one = {.kernel = {1}, .stride = {1}, .dilation = {1}};
     struct eng_pool_shape s = {.batch = input->desc.dims[0],
                                .channels = input->desc.dims[1],

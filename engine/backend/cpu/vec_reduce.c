@@ -103,6 +103,7 @@ static void arg_strips(void *ctx, int64_t begin, int64_t end, uint32_t worker)
     (void)worker;
     const struct reduce_run *r = ctx;
     const struct reduce_state *s = r->state;
+    base_assert(end <= s->outer * s->strips);
     for (int64_t u = begin; u < end; u++) {
         int64_t o = u / s->strips;
         int64_t c = (u - o * s->strips) * COLUMNS;
@@ -181,6 +182,8 @@ enum base_status eng_cpu_prepare_reduce(const struct eng_prepare *ctx,
     if (is_rows ? kernels->reduce_row[p->fn] == NULL : kernels->reduce_columns[p->fn] == NULL) {
         return BASE_ERR_UNSUPPORTED;
     }
+    base_assert(eng_desc_count(&program->tensors[command->inputs[0]].desc) ==
+                p->outer * p->n * p->inner);
     struct reduce_state *s = new_state(ctx, p->outer, p->n, p->inner);
     if (s == NULL) {
         return BASE_ERR_NOMEM;

@@ -136,6 +136,8 @@ static void norm_groups(void *ctx, int64_t begin, int64_t end, uint32_t worker)
     const struct rows_run *r = ctx;
     const struct rows_state *s = r->state;
     const struct eng_norm *p = &s->norm;
+    base_assert(end <= s->outer);
+    base_assert(p->scale_count > 0);
     for (int64_t g = begin; g < end; g++) {
         const float *x = r->x + g * s->n;
         float mean;
@@ -185,6 +187,7 @@ enum base_status eng_cpu_prepare_norm(const struct eng_prepare *ctx,
     if (!is_f32(program, command->inputs[0]) || p->groups <= 0 || p->n <= 0) {
         return BASE_ERR_UNSUPPORTED;
     }
+    base_assert(eng_desc_count(&program->tensors[command->inputs[0]].desc) == p->groups * p->n);
     struct rows_state *s = new_state(ctx, p->groups, p->n, 1, COST_NORM);
     if (s == NULL) {
         return BASE_ERR_NOMEM;

@@ -27,6 +27,7 @@ struct unary_run {
 
 int64_t eng_cpu_unary_cost(enum eng_unary_fn fn)
 {
+    base_assert((unsigned)fn < ENG_UNARY_COUNT);
     switch (fn) {
     case ENG_ABS:
     case ENG_NEG:

@@ -25,6 +25,7 @@ static int64_t place(const struct eng_view *view, int64_t batch, int64_t head, i
 static double weigh(const struct attention *attention, int64_t batch, int64_t head, int64_t query)
 {
     const struct eng_view *views = attention->command->views;
+    base_assert(query < attention->command->box.size[2]);
     double most = -INFINITY, sum = 0;
     for (int64_t t = 0; t < attention->keys; t++) {
         double dot = 0;

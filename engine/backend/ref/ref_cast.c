@@ -48,6 +48,7 @@ static void cast_complex(const struct eng_step *step, const struct eng_run *run,
 // The shortest of %.1g .. %.17g that reads back as the same number of `dtype`.
 static int shortest(enum eng_dtype dtype, double value, char *text)
 {
+    base_assert(isfinite(value)); // others have words of their own
     int length = 0;
     for (int digits = 1; digits <= BASE_REAL_DIGITS_MAX; digits++) {
         const char *end = NULL;

@@ -24,6 +24,7 @@ static double determinant(double *values, int64_t count)
             values[pivot * count + j] = swapped;
         }
         product *= pivot != k ? -values[k * count + k] : values[k * count + k];
+        base_assert(values[k * count + k] != 0);
         for (int64_t i = k + 1; i < count; i++) {
             double factor = values[i * count + k] / values[k * count + k];
             for (int64_t j = k; j < count; j++) {

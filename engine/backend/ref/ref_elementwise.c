@@ -39,6 +39,7 @@ static int64_t unary_int(const struct eng_unary *unary, bool is_signed, int64_t 
     case ENG_IS_INF:
         return 0;
     default: { // CLIP and whatever is made for real numbers
+        base_assert((unsigned)unary->fn < ENG_UNARY_COUNT);
         double y = eng_scalar_unary(unary->fn, is_signed ? (double)value : (double)(uint64_t)value,
                                     (double)unary->alpha, (double)unary->beta);
         return is_signed || !(y >= 0x1p63) ? eng_ref_to_i64(y)
@@ -178,6 +179,8 @@ static int64_t binary_int(enum eng_binary_fn fn, bool is_signed, int64_t left, i
     case ENG_SQUARED_DIFF:
         return (int64_t)(difference * difference);
     default:
+        base_assert(fn >= ENG_EQUAL);
+        base_assert(fn <= ENG_GREATER_EQUAL);
         return compare_int(fn, is_signed, left, right);
     }
 }

@@ -68,6 +68,7 @@ static void multiply_float(const struct product *product)
 
 static void multiply_int(const struct product *product)
 {
+    base_assert(eng_ref_is(product->from, ENG_REF_INTS));
     const struct eng_matmul *matmul = &product->step->command->u.matmul;
     for (int64_t m = 0; m < product->m; m++) {
         for (int64_t n = 0; n < product->n; n++) {

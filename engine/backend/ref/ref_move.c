@@ -42,6 +42,7 @@ static void move_rows(const struct elements *elements, int64_t to, int64_t from,
 
 static enum base_status run_gather(const struct eng_step *step, const struct eng_run *run)
 {
+    base_assert(eng_ref_out_type(step, 0) == eng_ref_in_type(step, 0));
     const struct eng_gather *g = &step->command->u.gather;
     const struct elements rows = {eng_ref_out(step, run, 0), eng_ref_in(step, run, 0),
                                   eng_dtype_bytes(eng_ref_in_type(step, 0))};
@@ -97,6 +98,8 @@ static enum base_status run_scatter(const struct eng_step *step, const struct en
     const struct eng_scatter *s = &step->command->u.scatter;
     enum eng_dtype dtype = eng_ref_out_type(step, 0);
     size_t bytes = eng_dtype_bytes(dtype);
+    base_assert(eng_ref_in_type(step, 0) == dtype);
+    base_assert(eng_ref_in_type(step, 2) == dtype);
     const struct elements whole = {eng_ref_out(step, run, 0), eng_ref_in(step, run, 0), bytes};
     const struct elements updates = {whole.out, eng_ref_in(step, run, 2), bytes};
     int64_t row = 0;

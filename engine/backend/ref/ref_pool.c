@@ -224,6 +224,7 @@ static void add_to(enum eng_dtype dtype, void *data, int64_t at, double value)
 // Adds what the current window passes back to dx; `first`: its first place in the channel.
 static void pass_back(const struct pool *pool, void *dx, int64_t first, double dy)
 {
+    base_assert(pool->inside_count <= pool->taps);
     const struct eng_pool *s = pool->shape;
     enum eng_dtype dtype = pool->dtype;
     if (s->fn == ENG_POOL_AVERAGE) {

@@ -146,6 +146,7 @@ static enum base_status run_raster(const struct eng_step *step, const struct eng
             continue;
         }
         w.source = run->data[w.region->source];
+        base_assert(eng_dtype_bytes(eng_ref_tensor(step, w.region->source)->desc.dtype) == w.bytes);
         bool sums = is_sum(w.region);
         if (sums && !w.region->accumulate) {
             walk_rows(&w, zero_row);

@@ -76,6 +76,7 @@ static double reduce_float(const struct lane *lane, enum eng_reduce_fn fn)
     case ENG_REDUCE_LOG_SUM:
         return log(sum_of(lane, fn));
     default:
+        base_assert(fn == ENG_REDUCE_SUM || fn == ENG_REDUCE_SUM_SQUARE || fn == ENG_REDUCE_L1);
         return sum_of(lane, fn);
     }
 }
@@ -146,6 +147,9 @@ static int64_t reduce_int(const struct lane *lane, enum eng_reduce_fn fn)
 
 static enum base_status run_reduce(const struct eng_step *step, const struct eng_run *run)
 {
+    base_assert(eng_desc_count(&eng_ref_in_tensor(step, 0)->desc) ==
+                step->command->u.reduce.outer * step->command->u.reduce.n *
+                    step->command->u.reduce.inner);
     const struct eng_reduce *reduce = &step->command->u.reduce;
     enum eng_dtype to = eng_ref_out_type(step, 0);
     struct lane lane = {.dtype = eng_ref_in_type(step, 0),
@@ -210,6 +214,7 @@ static enum base_status run_cumsum(const struct eng_step *step, const struct eng
 
 static enum base_status run_softmax(const struct eng_step *step, const struct eng_run *run)
 {
+    base_assert(eng_ref_out_type(step, 0) == eng_ref_in_type(step, 0));
     const struct eng_softmax *softmax = &step->command->u.softmax;
     struct lane lane = {.dtype = eng_ref_in_type(step, 0),
                         .data = eng_ref_in(step, run, 0),

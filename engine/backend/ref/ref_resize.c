@@ -34,6 +34,7 @@ static struct axis axis_of(const struct eng_resize *resize, uint32_t dim, int64_
 
 static double source_of(const struct axis *axis, int64_t index)
 {
+    base_assert((unsigned)axis->resize->coord <= ENG_COORD_TF_CROP);
     double x = (double)index, last = (double)axis->in - 1;
     switch (axis->resize->coord) {
     case ENG_COORD_ALIGN_CORNERS:

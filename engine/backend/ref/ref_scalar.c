@@ -26,6 +26,7 @@ int64_t eng_ref_load_int(enum eng_dtype dtype, const void *data, int64_t index)
     case ENG_I64:
         return ((const int64_t *)data)[index];
     default:
+        base_assert(eng_ref_is(dtype, ENG_REF_FLOATS));
         return eng_ref_to_i64(eng_ref_load(dtype, data, index));
     }
 }
@@ -56,6 +57,7 @@ void eng_ref_store_int(enum eng_dtype dtype, void *data, int64_t index, int64_t 
         ((float *)data)[index] = (float)value;
         break;
     default:
+        base_assert(eng_ref_is(dtype, ENG_REF_FLOATS)); // with any other this comes back here
         eng_ref_store(dtype, data, index, (double)value);
     }
 }
@@ -83,6 +85,7 @@ double eng_ref_load_slow(enum eng_dtype dtype, const void *data, int64_t index)
     case ENG_I64:
         return (double)eng_ref_load_int(dtype, data, index);
     default:
+        base_assert(dtype == ENG_STRING || eng_ref_is(dtype, ENG_REF_COMPLEX)); // no numbers
         return 0;
     }
 }
@@ -130,6 +133,7 @@ void eng_ref_store_slow(enum eng_dtype dtype, void *data, int64_t index, double 
         ((uint8_t *)data)[index] = value != 0;
         break;
     default:
+        base_assert(eng_ref_is(dtype, ENG_REF_INTS));
         eng_ref_store_int(dtype, data, index, saturated(dtype, value));
     }
 }

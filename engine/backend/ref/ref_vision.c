@@ -274,6 +274,7 @@ static enum base_status run_roi_align(const struct eng_step *step, const struct 
 {
     const struct eng_roi_align *align = &step->command->u.roi_align;
     const struct eng_desc *in = &eng_ref_in_tensor(step, 0)->desc;
+    base_assert(in->rank == 4);
     int64_t rois = eng_ref_out_tensor(step, 0)->desc.dims[0], channels = in->dims[1];
     int64_t area = align->height * align->width;
     struct align_run all = {.align = align,

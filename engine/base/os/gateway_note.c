@@ -6,6 +6,7 @@
 // note its own, so the note may go; the folder's lock keeps two who remove apart.
 #include "base/os/gateway_note.h"
 
+#include "base/check.h"
 #include "base/os/private_file.h"
 
 #include <dirent.h>
@@ -76,6 +77,7 @@ static void discard(int folder, const char *name, int fd)
 // Removes what gateways that died have left. What is no note stays.
 static void sweep(int folder)
 {
+    base_assert(folder >= 0);
     int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *list = copy >= 0 ? fdopendir(copy) : NULL;
     if (list == NULL) {
@@ -107,6 +109,7 @@ static void sweep(int folder)
 static enum base_status open_locked(int folder, const char *dir, const char *name, int *out_fd,
                                     struct base_error *error)
 {
+    base_assert(is_address(name)); // so it leads to nowhere but into the folder
     char path[PATH_BYTES];
     (void)name_path(dir, name, path);
     for (unsigned i = 0; i < BASE_GATEWAY_NOTE_TRIES; i++) {
@@ -179,6 +182,8 @@ enum base_status base_gateway_note_new(const char *address, const char *token_pa
         base_gateway_note_free(note);
         return status;
     }
+    base_assert(note->fd >= 0); // locked until base_gateway_note_free
+    base_assert(note->folder >= 0);
     *out_note = note;
     return BASE_OK;
 }
@@ -351,6 +356,7 @@ enum base_status base_gateway_note_find(const struct base_gateway_target *target
         }
         return status;
     }
+    base_assert(all.count <= CANDIDATES);
     status = BASE_ERR_NOT_FOUND;
     for (unsigned i = 0; i < all.count && status == BASE_ERR_NOT_FOUND; i++) {
         status = look(folder, dir, all.names[i], &found, error);

@@ -3,6 +3,8 @@
 // All numbers of the file are hostile here.
 #include "base/os/lmdb_pages.h"
 
+#include "base/check.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -171,6 +173,8 @@ static uint64_t node_bytes(const uint8_t *node, bool leaf)
 // Do the nodes of a page lie side by side from `upper` to its end?
 static bool tiles(struct walk *walk, const uint8_t *page, uint32_t count, bool leaf)
 {
+    base_assert(PAGE_HEAD + 2 * count <= u16(page + 14));
+    base_assert(u16(page + 14) <= walk->page_bytes);
     uint32_t upper = u16(page + 14);
     uint64_t sum = 0;
     memset(walk->units, 0, walk->page_bytes / 2);
@@ -200,6 +204,7 @@ static bool open_page(struct walk *walk, uint64_t number, bool leaf, struct fram
     if (!claim(walk, number, 1, true)) {
         return false;
     }
+    base_assert((number + 1) * walk->page_bytes <= walk->size);
     const uint8_t *page = page_at(walk, number);
     uint32_t lower = u16(page + 12);
     uint32_t upper = u16(page + 14);
@@ -338,6 +343,8 @@ static void take_free_pages(struct walk *walk, struct base_span key, struct base
 
 static void take_leaf_node(struct walk *walk, const uint8_t *node)
 {
+    base_assert(node >= walk->map);
+    base_assert(node + node_bytes(node, true) <= walk->map + walk->size); // tiles() saw it
     uint16_t flags = u16(node + 4);
     struct base_span key = {node + NODE_HEAD, u16(node + 6)};
     struct base_span value = {key.data + key.size, u16(node) | (uint32_t)u16(node + 2) << 16};
@@ -377,6 +384,8 @@ static bool open_child(struct walk *walk, const struct frame *frame, uint32_t in
 
 static void walk_pages(struct walk *walk, const struct tree *tree)
 {
+    base_assert(tree->depth > 0);
+    base_assert(tree->depth <= BASE_PAGES_DEPTH_MAX);
     uint32_t level = 0;
     if (!open_page(walk, tree->root, tree->depth == 1, &walk->frames[0])) {
         return;
@@ -409,6 +418,7 @@ static void take_count(struct walk *walk, const char *of, uint64_t seen, uint64_
 
 static void walk_tree(struct walk *walk, struct tree *tree)
 {
+    base_assert(memchr(tree->name, '\0', sizeof(tree->name)) != NULL);
     walk->tree = tree;
     walk->seen = (struct tree){0};
     walk->key = (struct base_span){NULL, 0};
@@ -472,6 +482,7 @@ static bool read_meta(const struct walk *walk, uint64_t offset, struct meta *out
 // is the one before it, so that no damage can make an old one look new.
 static bool choose_meta(struct walk *walk, struct tree out_trees[2])
 {
+    base_assert(walk->tree == NULL); // what is found here is of none
     struct meta metas[2] = {{.page_bytes = 0}};
     bool ok = read_meta(walk, 0, &metas[0]);
     uint32_t size = metas[0].page_bytes;
@@ -514,6 +525,7 @@ static enum base_status walk_map(struct walk *walk)
         memcpy(trees[1].name, main_name, strlen(main_name) + 1);
         trees[1].kind = walk->file->plain ? TREE_TABLE : TREE_TABLES;
         walk_tree(walk, &trees[1]);
+        base_assert(walk->table_count <= BASE_PAGES_TABLES_MAX);
         for (uint32_t i = 0; i < walk->table_count && !walk->stop; i++) {
             walk_tree(walk, &walk->tables[i]);
         }
@@ -526,6 +538,7 @@ static enum base_status walk_map(struct walk *walk)
 
 static enum base_status map_file(const char *path, struct walk *walk, struct base_error *error)
 {
+    base_assert(walk->map == NULL);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe would wait for its other end
     if (fd < 0) {
         enum base_status status = errno == ENOENT ? BASE_ERR_NOT_FOUND : BASE_ERR_IO;

@@ -5,6 +5,7 @@
 // waits: a pipe that nobody reads is an error, not a program that hangs.
 #include "base/os/output_file.h"
 
+#include "base/check.h"
 #include "base/prng.h"
 #include "base/os/regular_file.h"
 #include "base/str.h"
@@ -45,6 +46,7 @@ static enum base_status stream_of(struct base_output_file *out, int fd, struct b
 static enum base_status open_there(struct base_output_file *out, bool links,
                                    struct base_error *error)
 {
+    base_assert(out->beside[0] == '\0'); // nothing takes the place of what is there
     struct stat about;
     int flags = O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (links ? 0 : O_NOFOLLOW);
     int fd = open(out->path, flags);

@@ -5,6 +5,7 @@
 // folders are entered one by one, following no link.
 #include "base/os/private_file.h"
 
+#include "base/check.h"
 #include "base/os/regular_file.h"
 
 #include <errno.h>
@@ -122,6 +123,7 @@ static void make_above(char *path)
 static enum base_status enter(int *at, const char *name, bool make, const char *path,
                               struct base_error *error)
 {
+    base_assert(*at >= 0);
     struct stat about;
     if (make) {
         (void)mkdirat(*at, name, FOLDER_MODE);
@@ -149,6 +151,8 @@ static enum base_status enter(int *at, const char *name, bool make, const char *
 enum base_status base_private_folder(const char *name, bool make, int *out_fd,
                                      char out_path[BASE_STATE_FOLDER_MAX], struct base_error *error)
 {
+    base_assert(name[0] != '\0');
+    base_assert(strchr(name, '/') == NULL); // one step, or enter() looks at its end alone
     char state[BASE_STATE_FOLDER_MAX];
     char path[BASE_STATE_FOLDER_MAX + 64];
     if (!find_state(state)) {

@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <unistd.h>
 
+#define PAGE_BYTES 4096
+
 enum base_status base_write_all(int fd, const void *bytes, size_t size)
 {
     const uint8_t *at = bytes;
@@ -29,4 +31,13 @@ enum base_status base_write_all(int fd, const void *bytes, size_t size)
         size -= (size_t)wrote;
     }
     return BASE_OK;
+}
+
+enum base_status base_write_end_look(int fd)
+{
+    static const uint8_t page[PAGE_BYTES]; // less might fit what is left of the last block
+    if (lseek(fd, 0, SEEK_END) < 0) {
+        return base_status_of_errno(errno);
+    }
+    return base_write_all(fd, page, sizeof page);
 }

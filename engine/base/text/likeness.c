@@ -5,6 +5,8 @@
 // bounded whatever is asked.
 #include "base/text/likeness.h"
 
+#include "base/check.h"
+
 static uint32_t least(uint32_t left, uint32_t right)
 {
     return left < right ? left : right;
@@ -37,5 +39,6 @@ uint32_t base_likeness(struct base_str left, struct base_str right)
             }
         }
     }
+    base_assert(rows[a_size % 3][b_size] <= (a_size > b_size ? a_size : b_size));
     return rows[a_size % 3][b_size];
 }

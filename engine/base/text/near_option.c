@@ -5,6 +5,7 @@
 // argp's to judge.
 #include "base/text/near_option.h"
 
+#include "base/check.h"
 #include "base/text/likeness.h"
 
 #include <errno.h>
@@ -51,6 +52,7 @@ bool base_options_known(const struct argp_option *options, int argc, char **argv
         struct base_nearest nearest = base_nearest_to((struct base_str){name, size});
         bool takes = false;
         if (!is_known(options, name, size, &takes, &nearest)) {
+            base_assert(size > 0); // no letters begin every option
             fprintf(stderr, "%s: no option '--%.*s'", program_invocation_short_name, (int)size,
                     name);
             if (nearest.found != NULL) {

@@ -4,6 +4,7 @@
 // This is state of the process, like the streams themselves: one guard for each of the two.
 #include "base/text/terminal.h"
 
+#include "base/check.h"
 #include "base/os/write_all.h"
 #include "base/visible.h"
 
@@ -38,6 +39,7 @@ static bool show(struct guard *guard, const uint8_t *bytes, size_t size, size_t 
     size_t filled = 0;
     size_t at = 0;
     while (at < size) {
+        base_assert(filled <= CHUNK_BYTES - BASE_VISIBLE_MAX);
         size_t shown = 0;
         size_t taken =
             base_visible_step(bytes + at, size - at, BASE_VISIBLE_LINES, chunk + filled, &shown);

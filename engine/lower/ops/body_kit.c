@@ -15,6 +15,7 @@
 enum base_status eng_body_init(struct eng_body *body, struct eng_lower *lower,
                                const struct eng_node *node, uint32_t inputs, uint32_t outputs)
 {
+    base_assert(outputs <= inputs); // the first of them go in again
     memset(body, 0, sizeof(*body));
     body->l = lower;
     body->node = node;

@@ -307,6 +307,8 @@ enum base_status eng_index_wrap(struct eng_lower *lower, uint32_t input, uint32_
 double eng_content_real(const struct eng_array *array, int64_t index)
 {
     const void *data = array->data;
+    // Twice: complex numbers are read as pairs of reals.
+    base_assert(index >= 0 && index / 2 < eng_desc_count(&array->desc));
     switch (array->desc.dtype) {
     case ENG_F32:
         return (double)((const float *)data)[index];

@@ -75,6 +75,7 @@ enum base_status eng_window_read(struct eng_lower *lower, const struct eng_node 
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "attribute kernel_shape is missing");
     }
     BASE_TRY(read_list(lower, node, "kernel_shape", spatial, window.kernel));
+    base_assert(count == 0 || count == spatial);
     for (uint32_t i = 0; kernel != NULL && i < spatial; i++) {
         if (count != 0 && window.kernel[i] != kernel[i]) {
             return eng_lower_fail(lower, node, BASE_ERR_INVALID,

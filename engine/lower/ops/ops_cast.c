@@ -62,6 +62,7 @@ static struct number number_at(const struct eng_array *array, int64_t at)
         n = (struct number){.is_unsigned = true, .u = ((const uint64_t *)array->data)[at]};
         break;
     default: // U8 and BOOL
+        base_assert(array->desc.dtype == ENG_U8 || array->desc.dtype == ENG_BOOL);
         n.i = ((const uint8_t *)array->data)[at];
         break;
     }

@@ -268,6 +268,7 @@ static enum base_status lower_unique(struct eng_lower *lower, const struct eng_n
         return eng_lower_fail(lower, node, BASE_ERR_UNSUPPORTED, "%lld elements of type %s",
                               (long long)u.items, eng_dtype_name(in.dtype));
     }
+    base_assert(u.outer * u.items * u.inner == eng_desc_count(&in));
     BASE_TRY(unique_alloc(lower, &u));
     sort_items(&u);
     number_groups(&u, eng_node_int(node, "sorted", 1) != 0);
@@ -406,6 +407,7 @@ static enum base_status nms_class(struct eng_lower *lower, struct nms *nms, int6
 static enum base_status nms_inputs(struct eng_lower *lower, const struct eng_node *node,
                                    struct nms *nms)
 {
+    base_assert(nms->most == 0 && nms->out_count == 0); // what inputs left out mean
     struct eng_array boxes;
     struct eng_array scores;
     BASE_TRY(eng_input_content(lower, node, 0, &boxes));

@@ -160,6 +160,7 @@ static enum base_status lower_loop(struct eng_lower *lower, const struct eng_nod
         }
     }
     BASE_TRY(loop_run(&loop, trips, more));
+    base_assert(node->output_count <= loop.states + loop.scans);
     for (uint32_t i = 0; i < node->output_count; i++) {
         if (i < loop.states) {
             BASE_TRY(eng_lower_output_slot(lower, node, i, &body->in[2 + i]));
@@ -202,6 +203,7 @@ static enum base_status scan_list(struct eng_lower *lower, const struct eng_node
 static enum base_status scan_init(struct scan *scan, struct eng_lower *lower,
                                   const struct eng_node *node, uint32_t skip)
 {
+    base_assert(skip == (node->opset < 9 ? 1 : 0));
     int64_t scanned = eng_node_int(node, "num_scan_inputs", 0);
     if (scanned < 1 || scanned + (int64_t)skip > (int64_t)node->input_count) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "num_scan_inputs is %lld of %u inputs",
@@ -288,6 +290,7 @@ static enum base_status lower_scan(struct eng_lower *lower, const struct eng_nod
         scan.length = length;
     }
     BASE_TRY(scan_run(&scan));
+    base_assert(node->output_count <= scan.states + scan.outputs);
     for (uint32_t i = 0; i < node->output_count; i++) {
         uint32_t out = scan.body.in[i].tensor;
         if (i >= scan.states) {

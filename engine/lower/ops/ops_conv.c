@@ -160,6 +160,7 @@ static enum base_status lower_conv_transpose(struct eng_lower *lower, const stru
     struct eng_window window;
     BASE_TRY(read_inputs(lower, node, true, &in));
     BASE_TRY(read_bias(lower, node, 2, &in));
+    base_assert(in.x_desc.rank >= 3 && in.w_desc.rank == in.x_desc.rank);
     BASE_TRY(eng_window_read(lower, node, in.x_desc.rank - 2, in.w_desc.dims + 2, &window));
     BASE_TRY(place_transposed(lower, node, in.x_desc.dims + 2, &window));
     struct eng_desc out = in.x_desc;
@@ -220,6 +221,8 @@ static enum base_status deform_inputs(struct eng_lower *lower, const struct eng_
                                       struct deform *deform)
 {
     const uint32_t spatial = deform->window.spatial;
+    base_assert(spatial + 2 == deform->in.x_desc.rank);
+    base_assert(deform->taps >= 1 && deform->offset_groups >= 1);
     struct eng_desc wanted = deform->in.x_desc;
     wanted.dims[1] = deform->offset_groups * deform->taps * spatial;
     deform->places = 1;
@@ -263,6 +266,7 @@ static enum base_status deform_read(struct eng_lower *lower, const struct eng_no
             eng_desc_text(&in->x_desc, x_text, sizeof(x_text)),
             eng_desc_text(&in->w_desc, w_text, sizeof(w_text)), (long long)deform->offset_groups);
     }
+    base_assert(in->w_desc.rank == in->x_desc.rank);
     deform->taps = eng_nn_product(&in->w_desc, 2, in->w_desc.rank);
     const uint32_t spatial = in->x_desc.rank - 2;
     BASE_TRY(eng_window_read(lower, node, spatial, in->w_desc.dims + 2, &deform->window));

@@ -73,6 +73,7 @@ static enum base_status lower_dropout(struct eng_lower *lower, const struct eng_
     if (training != 0 && ratio > 0.0) {
         return training_dropout(lower, node, x, ratio);
     }
+    base_assert(training == 0 || ratio <= 0.0); // nothing is dropped
     BASE_TRY(full_mask(lower, node, &desc));
     return eng_lower_output(lower, node, 0, x);
 }

@@ -148,6 +148,7 @@ static enum base_status split_equation(struct eng_lower *lower, const struct eng
             begin = i + 1;
         }
     }
+    base_assert(end <= eq->size && (eq->output == SIZE_MAX || eq->output <= eq->size));
     if (eq->count != node->input_count) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "equation: %u terms for %u inputs",
                               eq->count, node->input_count);
@@ -215,6 +216,7 @@ static enum base_status read_output(struct eng_lower *lower, struct einsum *eins
 static enum base_status read_operands(struct eng_lower *lower, struct einsum *einsum,
                                       enum eng_dtype *dtype)
 {
+    base_assert(einsum->count == 0 && einsum->ellipsis_rank == 0);
     struct equation eq;
     int ellipsis[OPERANDS_MAX];
     BASE_TRY(split_equation(lower, einsum->node, &eq));
@@ -416,6 +418,7 @@ static enum base_status multiply(struct eng_lower *lower, const struct einsum *e
 static enum base_status join(struct eng_lower *lower, const struct einsum *einsum,
                              struct operand *left, struct operand *right, uint32_t index)
 {
+    base_assert(index > 0 && index < einsum->count);
     BASE_TRY(sum_unneeded(lower, einsum, left, &right->term, index));
     BASE_TRY(sum_unneeded(lower, einsum, right, &left->term, index));
     struct shared shared = {.batch.rank = 0};
@@ -471,6 +474,7 @@ static enum base_status lower_einsum(struct eng_lower *lower, const struct eng_n
     }
     BASE_TRY(sum_unneeded(lower, e, y, NULL, e->count));
     BASE_TRY(reorder(lower, y, &e->output));
+    base_assert(eng_lower_desc(lower, y->tensor)->rank == e->output.rank);
     BASE_TRY(eng_emit_cast(lower, y->tensor, dtype, &y->tensor));
     return eng_lower_output(lower, node, 0, y->tensor);
 }

@@ -136,6 +136,7 @@ static enum base_status lower_gather(struct eng_lower *lower, const struct eng_n
         }
     }
     BASE_TRY(eng_emit_gather(lower, data, indices, axis, &out));
+    base_assert(eng_desc_equal(eng_lower_desc(lower, out), &desc));
     return eng_lower_output(lower, node, 0, out);
 }
 
@@ -213,6 +214,8 @@ static enum base_status lower_gather_elements(struct eng_lower *lower, const str
                      .elementwise = true,
                      .m = index.dims[axis]},
     };
+    base_assert(eng_desc_count(eng_lower_desc(lower, data)) ==
+                command.u.gather.outer * command.u.gather.n * command.u.gather.inner);
     struct eng_desc desc = index;
     desc.dtype = in.dtype;
     uint32_t out = ENG_NONE;

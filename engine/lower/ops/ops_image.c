@@ -142,6 +142,7 @@ static enum base_status columns_read(struct eng_lower *lower, const struct eng_n
     BASE_TRY(column_attr(lower, node, "dilations", columns->spatial, columns->dilation));
     BASE_TRY(column_attr(lower, node, "pads", 2 * columns->spatial, pads));
     for (uint32_t d = 0; d < columns->spatial; d++) {
+        base_assert(columns->kernel_count >= 1 && columns->place_count >= 1); // divisors
         columns->begin[d] = pads[d];
         columns->padded[d] = columns->image[d] + pads[d] + pads[columns->spatial + d];
         int64_t room = columns->padded[d] - ((columns->kernel[d] - 1) * columns->dilation[d] + 1);
@@ -308,6 +309,7 @@ static enum base_status lower_affine_grid(struct eng_lower *lower, const struct 
             lower, node, BASE_ERR_INVALID, "theta %s and a size of %u numbers%s do not make a grid",
             eng_desc_text(&in, text, sizeof(text)), count, align ? ", corners aligned," : "");
     }
+    base_assert(places >= 1 && places <= IMAGE_NUMBERS_MAX / 4);
     struct eng_desc base = eng_desc_of(ENG_F64, (int64_t[]){places, spatial + 1}, 2);
     double *values = eng_lower_alloc(lower, (size_t)(places * (spatial + 1)) * sizeof(*values));
     if (values == NULL) {

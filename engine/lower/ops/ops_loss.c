@@ -40,6 +40,8 @@ static enum base_status loss_read(struct eng_lower *lower, const struct eng_node
                               eng_desc_text(&loss->desc, a, sizeof(a)),
                               eng_desc_text(&loss->target_desc, b, sizeof(b)));
     }
+    base_assert(eng_desc_count(&loss->target_desc) * loss->desc.dims[1] ==
+                eng_desc_count(&loss->desc));
     if (loss->weight != ENG_NONE) {
         const struct eng_desc weight = *eng_lower_desc(lower, loss->weight);
         BASE_TRY(eng_nn_same_type(lower, node, 2, weight.dtype, loss->desc.dtype));
@@ -86,6 +88,7 @@ static enum base_status target_weights(struct eng_lower *lower, struct loss *los
         BASE_TRY(eng_lower_const_f32(lower, loss->desc.dtype, 1.0, &one));
         BASE_TRY(eng_emit_select(lower, ignored, zero, *out == ENG_NONE ? one : *out, out));
     }
+    base_assert(*out == ENG_NONE || eng_lower_desc(lower, *out)->rank == loss->target_desc.rank);
     return BASE_OK;
 }
 

@@ -72,6 +72,7 @@ static enum base_status lower_unary(struct eng_lower *lower, const struct eng_no
     if (rule == NULL) {
         return eng_lower_fail(lower, node, BASE_ERR_BUG, "no rule for this operator");
     }
+    base_assert((unsigned)rule->fn < ENG_UNARY_COUNT);
     uint32_t x;
     BASE_TRY(eng_nn_input(lower, node, 0, rule->types, &x));
     float alpha =
@@ -310,6 +311,7 @@ static enum base_status lower_pow(struct eng_lower *lower, const struct eng_node
         BASE_TRY(eng_lower_scalar(lower, node, e, &power));
         BASE_TRY(power_of(lower, x, power, &y));
         if (y != ENG_NONE) {
+            base_assert(eng_desc_equal(eng_lower_desc(lower, y), &x_desc));
             return eng_lower_output(lower, node, 0, y);
         }
     }
@@ -394,6 +396,7 @@ static enum base_status lower_clip(struct eng_lower *lower, const struct eng_nod
         BASE_TRY(clip_by(lower, ENG_MAX, &low, &y));
         BASE_TRY(clip_by(lower, ENG_MIN, &high, &y));
     }
+    base_assert(eng_desc_equal(eng_lower_desc(lower, y), eng_lower_desc(lower, x)));
     return eng_lower_output(lower, node, 0, y);
 }
 
@@ -427,6 +430,7 @@ static enum base_status lower_prelu(struct eng_lower *lower, const struct eng_no
                               eng_desc_text(&desc, b, sizeof(b)));
     }
     BASE_TRY(eng_emit_binary(lower, ENG_PRELU, x, slope, &y));
+    base_assert(eng_desc_equal(eng_lower_desc(lower, y), &desc));
     return eng_lower_output(lower, node, 0, y);
 }
 
@@ -480,6 +484,8 @@ static enum base_status lower_cumsum(struct eng_lower *lower, const struct eng_n
                      .exclusive = eng_node_int(node, "exclusive", 0) != 0,
                      .reverse = eng_node_int(node, "reverse", 0) != 0},
     };
+    base_assert(command.u.cumsum.outer * command.u.cumsum.n * command.u.cumsum.inner ==
+                eng_desc_count(&desc));
     uint32_t y;
     BASE_TRY(eng_emit(lower, &command, &desc, &y));
     return eng_lower_output(lower, node, 0, y);

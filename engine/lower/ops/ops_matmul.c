@@ -130,6 +130,7 @@ static enum base_status lower_gemm(struct eng_lower *lower, const struct eng_nod
     BASE_TRY(gemm_addend(lower, node, &y_desc, &c));
     BASE_TRY(eng_emit_matmul(lower, (struct eng_factor){a, trans_a},
                              (struct eng_factor){b, trans_b}, alpha, &y));
+    base_assert(eng_desc_equal(eng_lower_desc(lower, y), &y_desc));
     if (c != ENG_NONE) {
         BASE_TRY(eng_emit_binary(lower, ENG_ADD, y, c, &y));
     }
@@ -239,6 +240,7 @@ enum base_status eng_nn_integer_conv(struct eng_lower *lower, const struct eng_n
     struct eng_conv conv = eng_conv_of(&window, groups);
     conv.exact = true;
     BASE_TRY(eng_emit_conv(lower, &conv, x, w, out));
+    base_assert(eng_lower_desc(lower, *out)->dims[1] == w_desc.dims[0]);
     return eng_emit_cast(lower, *out, ENG_I32, out);
 }
 

@@ -15,6 +15,7 @@ static enum base_status lower_transpose(struct eng_lower *lower, const struct en
     uint32_t out = ENG_NONE;
     BASE_TRY(eng_lower_input(lower, node, 0, &x));
     uint32_t rank = eng_lower_desc(lower, x)->rank;
+    base_assert(rank <= ENG_RANK_MAX);
     uint32_t perm[ENG_RANK_MAX] = {0};
     uint32_t count = 0;
     const int64_t *axes = eng_node_ints(node, "perm", &count);
@@ -84,6 +85,7 @@ static enum base_status lower_concat(struct eng_lower *lower, const struct eng_n
     BASE_TRY(eng_desc_allow(lower, node, &desc));
     uint32_t out = ENG_NONE;
     BASE_TRY(eng_lower_concat(lower, tensors, node->input_count, axis, &out));
+    base_assert(eng_desc_equal(eng_lower_desc(lower, out), &desc));
     return eng_lower_output(lower, node, 0, out);
 }
 
@@ -147,6 +149,7 @@ static enum base_status lower_split(struct eng_lower *lower, const struct eng_no
     BASE_TRY(split_parts(lower, node, in.dims[axis], &parts));
     struct eng_slice part = eng_slice_whole(&in);
     for (uint32_t i = 0; i < node->output_count; i++) {
+        base_assert(part.start[axis] >= 0 && part.start[axis] <= in.dims[axis]);
         part.size[axis] = parts[i];
         if (parts[i] < 0 || parts[i] > in.dims[axis] - part.start[axis]) {
             return eng_lower_fail(lower, node, BASE_ERR_INVALID,
@@ -230,6 +233,7 @@ static enum base_status lower_slice(struct eng_lower *lower, const struct eng_no
         slice.start[axis] = lists.starts.values[i];
         slice_axis(in.dims[axis], step, &slice.start[axis], lists.ends.values[i],
                    &slice.size[axis]);
+        base_assert(slice.size[axis] >= 0 && slice.size[axis] <= in.dims[axis]);
         slice.step[axis] = slice.size[axis] > 1 ? step : 1;
     }
     BASE_TRY(eng_lower_slice(lower, x, &slice, &out));
@@ -261,6 +265,7 @@ static enum base_status tile_repeats(struct eng_lower *lower, const struct eng_n
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "%u repeats for %u dimensions", count,
                               in->rank);
     }
+    base_assert(values != NULL || eng_lower_has(lower, node, 2)); // else `repeats` holds nothing
     for (uint32_t d = 0; d < in->rank; d++) {
         repeats[d] = values != NULL ? values[d] : repeats[d];
         if (repeats[d] < 0) {
@@ -290,6 +295,7 @@ static enum base_status lower_tile(struct eng_lower *lower, const struct eng_nod
         BASE_TRY(eng_maps_finish(&maps, &desc, &out));
         return eng_lower_output(lower, node, 0, out);
     }
+    base_assert(eng_desc_count(&in) > 0);
     int64_t from[ENG_RANK_MAX];
     int64_t to[ENG_RANK_MAX];
     eng_layout_strides(&in, ENG_PLAIN, from);
@@ -352,6 +358,7 @@ static enum base_status lower_depth_to_space(struct eng_lower *lower, const stru
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "mode is neither DCR nor CRD");
     }
     int64_t depth = dims[1] / b / b;
+    base_assert(in.rank == 4 && depth * b * b == dims[1]);
     struct eng_desc split =
         crd ? eng_desc_of(in.dtype, (int64_t[]){dims[0], depth, b, b, dims[2], dims[3]}, 6)
             : eng_desc_of(in.dtype, (int64_t[]){dims[0], b, b, depth, dims[2], dims[3]}, 6);
@@ -369,6 +376,7 @@ static enum base_status lower_space_to_depth(struct eng_lower *lower, const stru
     struct eng_desc in;
     int64_t b = 0;
     BASE_TRY(block_input(lower, node, &x, &in, &b));
+    base_assert(in.rank == 4 && b >= 1);
     const int64_t *dims = in.dims;
     if (dims[2] % b != 0 || dims[3] % b != 0) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "%lld x %lld for a block size of %lld",
@@ -472,6 +480,7 @@ static enum base_status lower_trilu(struct eng_lower *lower, const struct eng_no
     } else {
         BASE_TRY(trilu_select(lower, x, upper, k, &out));
     }
+    base_assert(eng_desc_equal(eng_lower_desc(lower, out), &in));
     return eng_lower_output(lower, node, 0, out);
 }
 

@@ -145,6 +145,7 @@ static enum base_status batch_norm_training(struct eng_lower *lower, const struc
     uint32_t b;
     const struct eng_reduction average = {ENG_REDUCE_MEAN, axes, count, .keep_dims = true};
     BASE_TRY(eng_emit_reduce(lower, &average, bn->x, &mean));
+    base_assert(eng_desc_count(eng_lower_desc(lower, mean)) == eng_desc_count(&bn->column));
     BASE_TRY(eng_emit_binary(lower, ENG_SUB, bn->x, mean, &t));
     BASE_TRY(eng_nn_unary(lower, ENG_SQUARE, t, &t));
     BASE_TRY(eng_emit_reduce(lower, &average, t, &var));
@@ -224,6 +225,7 @@ static enum base_status lower_instance_norm(struct eng_lower *lower, const struc
                    .epsilon = eng_node_float(node, "epsilon", 1e-5f),
                    .scale_per_group = true},
     };
+    base_assert(command.u.norm.groups * command.u.norm.n == eng_desc_count(&desc));
     uint32_t y;
     BASE_TRY(eng_emit(lower, &command, &desc, &y));
     return eng_lower_output(lower, node, 0, y);
@@ -292,6 +294,7 @@ static enum base_status lower_layer_norm(struct eng_lower *lower, const struct e
                    .scale_count = eng_nn_product(&desc, axis, desc.rank),
                    .epsilon = eng_node_float(node, "epsilon", 1e-5f)},
     };
+    base_assert(command.u.norm.scale_count == eng_desc_count(&normalised));
     struct eng_desc out_descs[3] = {desc, desc, desc};
     for (uint32_t i = axis; i < desc.rank; i++) {
         out_descs[1].dims[i] = 1;
@@ -346,7 +349,9 @@ static enum base_status lower_group_norm(struct eng_lower *lower, const struct e
     BASE_TRY(eng_nn_input(lower, node, 0, NN_TYPES_FLOAT, &x));
     struct eng_desc desc = *eng_lower_desc(lower, x);
     int64_t groups = eng_node_int(node, "num_groups", 0);
-    if (desc.rank < 2 || groups < 1 || desc.dims[1] % groups != 0) {
+    // Any number of groups divides no channels, but shapes are made of it.
+    if (desc.rank < 2 || groups < 1 || groups > (desc.dims[1] > 0 ? desc.dims[1] : 1) ||
+        desc.dims[1] % groups != 0) {
         char text[72];
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "input %s, attribute num_groups %lld",
                               eng_desc_text(&desc, text, sizeof(text)), (long long)groups);
@@ -377,6 +382,7 @@ static enum base_status lower_group_norm(struct eng_lower *lower, const struct e
                    .scale_count = 1,
                    .epsilon = eng_node_float(node, "epsilon", 1e-5f)},
     };
+    base_assert(command.u.norm.groups * command.u.norm.n == eng_desc_count(&desc));
     BASE_TRY(eng_emit(lower, &command, &grouped, &y));
     BASE_TRY(eng_emit_binary(lower, ENG_MUL, y, scale, &y));
     BASE_TRY(eng_emit_binary(lower, ENG_ADD, y, bias, &y));
@@ -443,6 +449,7 @@ static enum base_status lower_lrn(struct eng_lower *lower, const struct eng_node
     BASE_TRY(eng_nn_unary(lower, ENG_SQUARE, x, &y));
     BASE_TRY(eng_nn_reshape(lower, y, &plane, &y));
     BASE_TRY(eng_emit_pool(lower, &pool, out_spatial, y, &y));
+    base_assert(eng_desc_equal(eng_lower_desc(lower, y), &plane)); // a window a channel
     BASE_TRY(eng_nn_reshape(lower, y, &desc, &y));
     BASE_TRY(eng_nn_with(lower, ENG_MUL, y, alpha, &y));
     BASE_TRY(eng_nn_with(lower, ENG_ADD, y, bias, &y));
@@ -484,6 +491,7 @@ static enum base_status lower_mvn(struct eng_lower *lower, const struct eng_node
     BASE_TRY(widen(lower, &x, &desc));
     const struct eng_reduction average = {ENG_REDUCE_MEAN, axes, count, .keep_dims = true};
     BASE_TRY(eng_emit_reduce(lower, &average, x, &mean));
+    base_assert(eng_lower_desc(lower, mean)->rank == desc.rank);
     BASE_TRY(eng_emit_binary(lower, ENG_SUB, x, mean, &deviation));
     BASE_TRY(eng_nn_unary(lower, ENG_SQUARE, deviation, &y));
     BASE_TRY(eng_emit_reduce(lower, &average, y, &y));

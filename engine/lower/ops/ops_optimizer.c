@@ -109,6 +109,7 @@ static enum base_status lower_adagrad(struct eng_lower *lower, const struct eng_
     struct optimizer o;
     uint32_t rate;
     BASE_TRY(read_common(lower, node, 1, &o));
+    base_assert(node->input_count == 2 + 3 * o.count);
     enum eng_dtype dtype = eng_lower_desc(lower, o.rate)->dtype;
     BASE_TRY(eng_emit_cast(lower, o.step, dtype, &rate));
     BASE_TRY(
@@ -161,6 +162,7 @@ static enum base_status lower_adam(struct eng_lower *lower, const struct eng_nod
     double epsilon = (double)eng_node_float(node, "epsilon", 1e-6f);
     double post = 1.0 - (double)eng_node_float(node, "norm_coefficient_post", 0.0f);
     BASE_TRY(read_common(lower, node, 2, &o));
+    base_assert(node->input_count == 2 + 4 * o.count);
     BASE_TRY(adam_rate(lower, &o, alpha, beta, &o.rate));
     for (uint32_t i = 0; i < o.count; i++) {
         uint32_t g;
@@ -199,6 +201,7 @@ static enum base_status lower_momentum(struct eng_lower *lower, const struct eng
                               mode.size < 32 ? (int)mode.size : 32, mode.at);
     }
     BASE_TRY(read_common(lower, node, 1, &o));
+    base_assert(node->input_count == 2 + 3 * o.count);
     for (uint32_t i = 0; i < o.count; i++) {
         uint32_t g;
         uint32_t v;

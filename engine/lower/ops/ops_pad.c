@@ -49,6 +49,7 @@ static enum base_status pad_value(struct eng_lower *lower, const struct eng_node
     if (eng_lower_is_known(lower, tensor)) {
         struct eng_array array;
         static const uint8_t zeros[16] = {0};
+        base_assert(eng_dtype_bytes(in->dtype) <= sizeof(zeros));
         BASE_TRY(eng_lower_content(lower, tensor, &array));
         if (in->dtype != ENG_STRING && memcmp(array.data, zeros, eng_dtype_bytes(in->dtype)) == 0) {
             return BASE_OK;
@@ -74,6 +75,7 @@ static enum base_status pad_sizes(struct eng_lower *lower, const struct eng_node
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "%u pads for %u %s", pads.count,
                               axis_count, axes != NULL ? "axes" : "dimensions");
     }
+    base_assert(pads.values != NULL || axis_count == 0);
     bool seen[ENG_RANK_MAX] = {false};
     for (uint32_t i = 0; i < axis_count; i++) {
         uint32_t d = 0;
@@ -282,6 +284,7 @@ static enum base_status lower_pad(struct eng_lower *lower, const struct eng_node
     struct pad_args args = {0};
     BASE_TRY(eng_input_plain(lower, node, 0, &x, &in));
     BASE_TRY(pad_args(lower, node, &in, &args));
+    base_assert(args.value == ENG_NONE || args.mode == PAD_CONSTANT);
     struct pad_axis *axes = eng_lower_alloc(lower, ENG_RANK_MAX * sizeof(*axes));
     if (axes == NULL) {
         return BASE_ERR_NOMEM;

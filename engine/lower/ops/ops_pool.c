@@ -37,6 +37,7 @@ static enum base_status lower_pool(struct eng_lower *lower, const struct eng_nod
                               "the input has rank %u, expected 3 to 5", desc.rank);
     }
     BASE_TRY(eng_window_read(lower, node, desc.rank - 2, NULL, &window));
+    base_assert(window.spatial + 2 == desc.rank);
     bool ceil_mode = eng_node_int(node, "ceil_mode", 0) != 0;
     BASE_TRY(eng_window_place(lower, node, desc.dims + 2, ceil_mode, &window));
     struct eng_pool pool = {
@@ -116,6 +117,7 @@ static enum base_status lower_global(struct eng_lower *lower, const struct eng_n
         spatial.fn = p == 1 ? ENG_REDUCE_L1 : ENG_REDUCE_L2;
     }
     BASE_TRY(eng_emit_reduce(lower, &spatial, x, &y));
+    base_assert(eng_lower_desc(lower, y)->rank == desc.rank);
     return eng_lower_output(lower, node, 0, y);
 }
 
@@ -202,6 +204,7 @@ static enum base_status lower_max_unpool(struct eng_lower *lower, const struct e
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "values and indices differ in shape");
     }
     BASE_TRY(unpooled(lower, node, &desc, &out));
+    base_assert(out.rank == desc.rank && out.dtype == desc.dtype);
     int64_t count = eng_desc_count(&desc);
     uint32_t inputs[3] = {ENG_NONE, indices, x};
     const struct eng_command command = {
@@ -260,6 +263,8 @@ static enum base_status lower_max_roi_pool(struct eng_lower *lower, const struct
     if (eng_desc_check(&out, &elements) != BASE_OK) {
         return eng_lower_fail(lower, node, BASE_ERR_TOO_LARGE, "the output has too many elements");
     }
+    // The kernel multiplies them, also where there are no rois.
+    base_assert(shape[0] * shape[1] <= ENG_ELEMENTS_MAX);
     BASE_TRY(eng_emit(lower, &command, &out, &y));
     return eng_lower_output(lower, node, 0, y);
 }

@@ -83,6 +83,7 @@ static enum base_status quant_param(struct eng_lower *lower, const struct eng_no
         }
         to = eng_nn_desc_axis(desc.dtype, values->desc.rank, at, count);
     }
+    base_assert(eng_desc_count(&to) == count);
     return eng_nn_reshape(lower, *tensor, &to, tensor);
 }
 
@@ -162,6 +163,7 @@ static enum base_status lower_quantize(struct eng_lower *lower, const struct eng
     BASE_TRY(eng_emit_cast(lower, scale, ENG_F32, &scale));
     BASE_TRY(eng_emit_binary(lower, ENG_DIV, x, scale, &y));
     BASE_TRY(saturate(lower, y, zero, to, &y));
+    base_assert(eng_desc_count(eng_lower_desc(lower, y)) == eng_desc_count(&q.desc));
     return eng_lower_output(lower, node, 0, y);
 }
 
@@ -195,6 +197,7 @@ static enum base_status lower_dequantize(struct eng_lower *lower, const struct e
     BASE_TRY(eng_emit_cast(lower, y, ENG_F32, &y));
     BASE_TRY(eng_emit_cast(lower, scale, ENG_F32, &scale));
     BASE_TRY(eng_emit_binary(lower, ENG_MUL, y, scale, &y));
+    base_assert(eng_desc_count(eng_lower_desc(lower, y)) == eng_desc_count(&q.desc));
     BASE_TRY(eng_emit_cast(lower, y, to, &y));
     return eng_lower_output(lower, node, 0, y);
 }
@@ -220,6 +223,7 @@ static enum base_status lower_dynamic_quantize(struct eng_lower *lower, const st
     BASE_TRY(eng_nn_with(lower, ENG_EQUAL, scale, 0.0, &empty));
     BASE_TRY(eng_lower_const_f32(lower, ENG_F32, 1.0, &one));
     BASE_TRY(eng_emit_select(lower, empty, one, scale, &scale));
+    base_assert(eng_lower_desc(lower, scale)->rank == 0);
     BASE_TRY(eng_emit_binary(lower, ENG_DIV, low, scale, &zero));
     BASE_TRY(eng_nn_unary(lower, ENG_NEG, zero, &zero));
     const struct eng_unary bytes = {ENG_CLIP, 0.0f, 255.0f};
@@ -308,6 +312,7 @@ static enum base_status lower_qlinear_conv(struct eng_lower *lower, const struct
     uint32_t bias;
     uint32_t y;
     BASE_TRY(eng_nn_integer_conv(lower, node, &in, &y));
+    base_assert(eng_lower_desc(lower, y)->dtype == ENG_I32 && eng_lower_desc(lower, y)->rank >= 3);
     uint32_t spatial = eng_lower_desc(lower, y)->rank - 2;
     int64_t channels = eng_lower_desc(lower, y)->dims[1];
     BASE_TRY(eng_nn_optional(lower, node, 8, NN_TYPE(I32), &bias));

@@ -76,6 +76,7 @@ static enum base_status lower_reduce(struct eng_lower *lower, const struct eng_n
     }
     struct axis_set set;
     BASE_TRY(read_axes(lower, node, list, desc.rank, &set));
+    base_assert(set.count <= desc.rank);
     const struct eng_reduction reduction = {
         .fn = fn,
         .axes = set.axes,
@@ -129,6 +130,7 @@ static enum base_status lower_arg(struct eng_lower *lower, const struct eng_node
         .select_last = eng_node_int(node, "select_last_index", 0) != 0,
     };
     BASE_TRY(arg_reduce(lower, &which, x, axis, &y));
+    base_assert(eng_lower_desc(lower, y)->dims[axis] == 1);
     if (eng_node_int(node, "keepdims", 1) == 0) {
         struct eng_desc squeezed = {.dtype = ENG_I64, .rank = desc.rank - 1};
         for (uint32_t i = 0; i + 1 < desc.rank; i++) {
@@ -184,6 +186,7 @@ static enum base_status lower_hardmax(struct eng_lower *lower, const struct eng_
     int64_t n = eng_nn_product(&desc, axes.begin, axes.end);
     int64_t outer = eng_nn_product(&desc, 0, axes.begin);
     int64_t inner = eng_nn_product(&desc, axes.end, desc.rank);
+    base_assert(n > 0 && outer * n * inner == eng_desc_count(&desc));
     struct eng_desc flat = eng_nn_desc3(desc.dtype, outer, n, inner);
     BASE_TRY(eng_nn_reshape(lower, x, &flat, &x));
     uint32_t inputs[2];
@@ -238,6 +241,7 @@ static enum base_status lower_topk(struct eng_lower *lower, const struct eng_nod
     struct eng_desc desc = *eng_lower_desc(lower, x);
     BASE_TRY(eng_lower_axis(lower, node, eng_node_int(node, "axis", -1), desc.rank, &axis));
     BASE_TRY(topk_count(lower, node, desc.dims[axis], &k));
+    base_assert(k >= 0 && k <= desc.dims[axis]);
     const struct eng_command command = {
         .op = ENG_OP_TOPK,
         .inputs = &x,

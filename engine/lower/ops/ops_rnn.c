@@ -94,6 +94,7 @@ static enum base_status read_x(struct eng_lower *lower, struct rnn *rnn)
     rnn->steps = desc.dims[0];
     rnn->batch = desc.dims[1];
     rnn->input = desc.dims[2];
+    base_assert(rnn->steps * rnn->batch * rnn->input == eng_desc_count(&desc));
     if (rnn->steps > RNN_STEPS_MAX) {
         return eng_lower_fail(lower, rnn->node, BASE_ERR_TOO_LARGE, "%lld steps, at most %d",
                               (long long)rnn->steps, RNN_STEPS_MAX);
@@ -103,6 +104,7 @@ static enum base_status read_x(struct eng_lower *lower, struct rnn *rnn)
 
 static enum base_status read_inputs(struct eng_lower *lower, struct rnn *rnn)
 {
+    base_assert(rnn->gates >= 1 && rnn->directions >= 1 && rnn->directions <= 2);
     BASE_TRY(read_x(lower, rnn));
     BASE_TRY(eng_nn_input(lower, rnn->node, 2, NN_TYPES_FLOAT, &rnn->r));
     struct eng_desc desc = *eng_lower_desc(lower, rnn->r);
@@ -176,6 +178,8 @@ static enum base_status initial(struct eng_lower *lower, const struct rnn *rnn, 
 static enum base_status read_bias(struct eng_lower *lower, const struct rnn *rnn,
                                   uint32_t direction, struct rnn_cell *cell, uint32_t *out)
 {
+    base_assert(direction < rnn->directions);
+    base_assert(rnn->kind != RNN_GRU || rnn->gates == 3);
     uint32_t both;
     uint32_t w_bias;
     uint32_t r_bias;

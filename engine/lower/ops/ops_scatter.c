@@ -91,6 +91,7 @@ static enum base_status lower_scatter_elements(struct eng_lower *lower, const st
     BASE_TRY(eng_index_elements(lower, &data, tensors[1], axis, &tensors[1]));
     scatter.rows = eng_desc_count(&data);
     scatter.count = eng_desc_count(&index);
+    base_assert(eng_desc_count(eng_lower_desc(lower, tensors[1])) == scatter.count);
     return emit_scatter(lower, node, &scatter, tensors);
 }
 

@@ -117,6 +117,7 @@ static enum base_status lower_insert(struct eng_lower *lower, const struct eng_n
             return no_place(lower, node, given, slot.item_count);
         }
     }
+    base_assert(at <= slot.item_count);
     enum eng_dtype dtype = eng_lower_desc(lower, tensor)->dtype;
     if (slot.dtype != ENG_UNDEFINED && slot.dtype != dtype) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "%s into a sequence of %s",
@@ -187,6 +188,7 @@ static enum base_status split_parts(struct eng_lower *lower, const struct eng_no
         BASE_TRY(eng_lower_input(lower, node, 1, &tensor));
         BASE_TRY(eng_lower_ints(lower, node, tensor, &given, &given_count));
         is_list = eng_lower_desc(lower, tensor)->rank > 0;
+        base_assert(is_list || given_count == 1);
         size = is_list ? 1 : given[0];
     }
     if (size < 1) {
@@ -308,6 +310,7 @@ static enum base_status lower_concat_from_sequence(struct eng_lower *lower,
     BASE_TRY(eng_desc_allow(lower, node, &desc));
     uint32_t out = ENG_NONE;
     BASE_TRY(eng_lower_concat(lower, items, slot.item_count, axis, &out));
+    base_assert(eng_desc_equal(eng_lower_desc(lower, out), &desc));
     return eng_lower_output(lower, node, 0, out);
 }
 
@@ -346,6 +349,7 @@ static enum base_status lower_map(struct eng_lower *lower, const struct eng_node
     struct eng_slot slot;
     const struct eng_graph *body = eng_node_graph(node, "body");
     BASE_TRY(input_sequence(lower, node, 0, &slot));
+    base_assert(slot.item_count == 0 || slot.items != NULL);
     if (body == NULL || body->input_count != node->input_count ||
         body->output_count < node->output_count) {
         return eng_lower_fail(lower, node, BASE_ERR_INVALID, "its body does not fit its inputs");

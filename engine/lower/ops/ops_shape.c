@@ -147,6 +147,7 @@ static enum base_status lower_squeeze(struct eng_lower *lower, const struct eng_
             desc.dims[desc.rank++] = in.dims[d];
         }
     }
+    base_assert(eng_desc_count(&desc) == eng_desc_count(&in)); // what went was 1
     return eng_output_reshaped(lower, node, x, &desc);
 }
 
@@ -184,6 +185,7 @@ static enum base_status lower_unsqueeze(struct eng_lower *lower, const struct en
 static enum base_status constant_of(struct eng_lower *lower, const struct eng_node *node,
                                     const struct eng_attr *attr, uint32_t *out)
 {
+    base_assert((unsigned)attr->kind <= ENG_ATTR_OTHER);
     struct eng_desc desc = {.rank = 1, .dims = {attr->count}};
     switch (attr->kind) {
     case ENG_ATTR_TENSOR:
@@ -260,6 +262,7 @@ static enum base_status lower_constant_of_shape(struct eng_lower *lower,
     BASE_TRY(eng_desc_allow(lower, node, &desc));
     BASE_TRY(eng_lower_const(lower, &scalar, data, &one));
     BASE_TRY(eng_lower_expand(lower, one, &desc, &out));
+    base_assert(eng_desc_equal(eng_lower_desc(lower, out), &desc));
     return eng_lower_output(lower, node, 0, out);
 }
 
@@ -293,6 +296,7 @@ static enum base_status lower_expand(struct eng_lower *lower, const struct eng_n
     }
     BASE_TRY(eng_desc_allow(lower, node, &desc));
     BASE_TRY(eng_lower_expand(lower, x, &desc, &out));
+    base_assert(eng_desc_equal(eng_lower_desc(lower, out), &desc));
     return eng_lower_output(lower, node, 0, out);
 }
 
@@ -424,6 +428,7 @@ static enum base_status lower_eye_like(struct eng_lower *lower, const struct eng
         int64_t column = k > 0 ? k : 0;
         int64_t rows = desc.dims[0] - row;
         int64_t columns = desc.dims[1] - column;
+        base_assert(rows > 0 && columns > 0);
         map.dst_offset = row * desc.dims[1] + column;
         map.size[0] = rows < columns ? rows : columns;
         map.dst_stride[0] = desc.dims[1] + 1;

@@ -30,6 +30,7 @@ static enum base_status const_reals(struct eng_lower *lower, const struct eng_no
         return eng_emit_cast(lower, tensor, desc->dtype, out);
     }
     int64_t count = eng_desc_count(desc);
+    base_assert(count <= SIGNAL_ELEMENTS_MAX);
     float *narrow = eng_lower_alloc(lower, (size_t)count * sizeof(*narrow) + 1);
     if (narrow == NULL) {
         return BASE_ERR_NOMEM;
@@ -74,6 +75,7 @@ static enum base_status window(struct eng_lower *lower, const struct eng_node *n
     }
     desc.dims[0] = size;
     int64_t steps = eng_node_int(node, "periodic", 1) != 0 ? size : size - 1;
+    base_assert(steps >= 0 || size == 0);
     double *values = alloc_reals(lower, size);
     if (values == NULL) {
         return BASE_ERR_NOMEM;
@@ -160,6 +162,7 @@ static enum base_status lower_mel(struct eng_lower *lower, const struct eng_node
                               (long long)mel.bins, (long long)mel.dft_length, (long long)mel.rate,
                               mel.low, mel.high);
     }
+    base_assert(rows >= 1 && rows * mel.bins <= SIGNAL_ELEMENTS_MAX);
     desc.dims[0] = rows;
     desc.dims[1] = mel.bins;
     double *values = alloc_reals(lower, rows * mel.bins);
@@ -304,6 +307,7 @@ static enum base_status lower_dft(struct eng_lower *lower, const struct eng_node
     }
     dft.results = onesided ? dft.length / 2 + 1 : dft.length;
     // The transformed axis goes right before the parts, and back.
+    base_assert(in.rank >= 2 && axis <= in.rank - 2);
     uint32_t perm[ENG_RANK_MAX];
     for (uint32_t d = 0; d < in.rank; d++) {
         perm[d] = d;
@@ -363,6 +367,7 @@ static enum base_status lower_stft(struct eng_lower *lower, const struct eng_nod
     bool onesided = eng_node_int(node, "onesided", 1) != 0;
     dft.results = onesided ? dft.length / 2 + 1 : dft.length;
     int64_t frames = 1 + (in.dims[1] - dft.length) / step;
+    base_assert(frames >= 1 && (frames - 1) * step + dft.length <= in.dims[1]);
     struct eng_desc desc =
         eng_desc_of(in.dtype, (int64_t[]){in.dims[0], frames, dft.length, in.dims[2]}, 4);
     BASE_TRY(eng_desc_allow(lower, node, &desc));

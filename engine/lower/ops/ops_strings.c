@@ -56,6 +56,7 @@ static enum base_status lower_string_concat(struct eng_lower *lower, const struc
     BASE_TRY(eng_lower_broadcast(lower, node, tensors, 2, &desc));
     for (uint32_t i = 0; i < 2; i++) {
         BASE_TRY(spread(lower, tensors[i], &desc, &parts[i]));
+        base_assert(eng_desc_count(&parts[i].desc) == eng_desc_count(&desc));
     }
     int64_t count = eng_desc_count(&desc);
     size_t left = STRING_BYTES_MAX;
@@ -117,6 +118,7 @@ static bool next_field(const struct splitter *splitter, struct eng_string *rest,
         }
     }
     end = last ? rest->size : end;
+    base_assert(end + skipped <= rest->size);
     *out = (struct eng_string){.at = rest->at, .size = end};
     // Without a delimiter behind it the field was the last one.
     *rest = skipped == 0

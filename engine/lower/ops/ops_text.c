@@ -72,6 +72,7 @@ static enum base_status change_case(struct eng_lower *lower, bool upper, struct 
             copy[i] = (char)(upper ? to_upper(byte) : to_lower(byte));
         } else if (wide != 0) {
             uint32_t other = upper ? to_upper(wide) : to_lower(wide);
+            base_assert(other >= 0x80 && other < 0x800); // two bytes as well
             copy[i] = (char)(0xC0U | (other >> 6));
             copy[++i] = (char)(0x80U | (other & 0x3FU));
         } else {
@@ -101,6 +102,7 @@ struct normalizer {
 static enum base_status normalizer_init(struct eng_lower *lower, const struct eng_node *node,
                                         struct normalizer *normalizer)
 {
+    base_assert(normalizer->stop_count == 0 && normalizer->lower == NULL);
     struct eng_string action = eng_node_string(node, "case_change_action", "NONE");
     normalizer->upper = eng_string_is(action, "UPPER");
     normalizer->changes = normalizer->upper || eng_string_is(action, "LOWER");
@@ -180,6 +182,7 @@ static enum base_status lower_normalizer(struct eng_lower *lower, const struct e
         // Nothing left is one empty string.
         kept[kept_count++] = (struct eng_string){.at = "", .size = 0};
     }
+    base_assert(kept_count >= 1 && kept_count <= count + 1);
     desc.dims[desc.rank - 1] = kept_count;
     uint32_t out = ENG_NONE;
     BASE_TRY(eng_lower_const(lower, &desc, kept, &out));
@@ -320,6 +323,7 @@ static enum base_status grams_init(struct eng_lower *lower, const struct eng_nod
                                   k);
         }
         for (int64_t at = from; at < to; at += k + 1) {
+            base_assert(grams->count < grams->item_count);
             grams->start[grams->count] = (uint32_t)at;
             grams->length[grams->count] = k + 1;
             insert_gram(grams, grams->count++);
@@ -340,6 +344,7 @@ struct vectorizer {
 static enum base_status vectorizer_init(struct eng_lower *lower, const struct eng_node *node,
                                         struct vectorizer *vectorizer)
 {
+    base_assert(vectorizer->columns == 0 && vectorizer->grams.count == 0);
     struct eng_string mode = eng_node_string(node, "mode", "TF");
     uint32_t index_count = 0;
     uint32_t weight_count = 0;
@@ -421,6 +426,7 @@ static enum base_status lower_vectorizer(struct eng_lower *lower, const struct e
     }
     int64_t rows = x.desc.rank == 2 ? x.desc.dims[0] : 1;
     int64_t size = x.desc.dims[x.desc.rank - 1];
+    base_assert(rows * size == eng_desc_count(&x.desc));
     struct eng_desc desc = x.desc;
     desc.dtype = ENG_F32;
     desc.dims[desc.rank - 1] = v.columns;

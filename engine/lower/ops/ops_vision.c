@@ -60,6 +60,9 @@ static enum base_status resize_mode(struct eng_lower *lower, const struct eng_no
                                           {"floor", ENG_ROUND_FLOOR},
                                           {"ceil", ENG_ROUND_CEIL},
                                           {NULL, 0}};
+    _Static_assert(sizeof(coords) / sizeof(coords[0]) == ENG_COORD_TF_CROP + 2,
+                   "each has a name, and one line ends the table");
+    _Static_assert(sizeof(rounds) / sizeof(rounds[0]) == ENG_ROUND_CEIL + 2, "here too");
     bool is_old = node->opset < 11;
     int mode = ENG_RESIZE_NEAREST;
     int coord = is_old ? ENG_COORD_ASYMMETRIC : ENG_COORD_HALF_PIXEL;
@@ -179,6 +182,7 @@ static enum base_status scaled_dim(struct eng_lower *lower, const struct eng_nod
 static enum base_status keep_aspect(struct eng_lower *lower, const struct eng_node *node,
                                     struct resizing *resizing)
 {
+    base_assert(resizing->axes.count <= resizing->in.rank);
     static const struct named policies[] = {
         {"stretch", 0}, {"not_larger", 1}, {"not_smaller", 2}, {NULL, 0}};
     int policy = 0;
@@ -224,6 +228,7 @@ static enum base_status resize_sizes(struct eng_lower *lower, const struct eng_n
     }
     for (uint32_t i = 0; i < count; i++) {
         uint32_t d = resizing->axes.axis[i];
+        base_assert(d < resizing->in.rank);
         int64_t dim = resizing->in.dims[d];
         if (sizes[i] < 0 || (dim == 0 && sizes[i] != 0)) {
             return eng_lower_fail(lower, node, BASE_ERR_INVALID, "size %lld of dimension %u, %lld",
@@ -329,6 +334,7 @@ static enum base_status resize(struct eng_lower *lower, const struct eng_node *n
     BASE_TRY(resize_roi(lower, node, &r));
     r.out = r.in;
     BASE_TRY(resize_dims(lower, node, scales_input, &r));
+    base_assert(r.out.rank == r.in.rank && r.out.dtype == r.in.dtype);
     if (is_repeat(r.params, &r.in, &r.out)) {
         BASE_TRY(repeat_regions(lower, x, &r.in, &r.out, &out));
         return eng_lower_output(lower, node, 0, out);
@@ -389,6 +395,7 @@ static enum base_status lower_grid_sample(struct eng_lower *lower, const struct 
     struct eng_desc in = *eng_lower_desc(lower, x);
     struct eng_desc at = *eng_lower_desc(lower, grid);
     BASE_TRY(check_grid(lower, node, &in, &at));
+    base_assert(at.rank == in.rank && at.dims[0] == in.dims[0]);
     BASE_TRY(pick(lower, node, "mode", node->opset < 20 ? old_modes : modes, &mode));
     if (mode == 2 && in.rank != 4) {
         return eng_lower_fail(lower, node, BASE_ERR_UNSUPPORTED,
@@ -442,6 +449,7 @@ static enum base_status lower_roi_align(struct eng_lower *lower, const struct en
     struct eng_desc batch = *eng_lower_desc(lower, tensors[2]);
     BASE_TRY(pick(lower, node, "mode", modes, &mode));
     BASE_TRY(pick(lower, node, "coordinate_transformation_mode", shifts, &shift));
+    base_assert((mode == 0 || mode == 1) && (shift == 0 || shift == 1));
     const struct eng_command command = {
         .op = ENG_OP_ROI_ALIGN,
         .inputs = tensors,

@@ -134,8 +134,8 @@ static enum cli_exit check_retries(const struct check_place *stage)
         const struct pol_field field = {names[i], POL_FIELD_WHOLE, .max = POL_RETRIES_MAX};
         code = check_fields(&retries, &field, 1);
         if (code == CLI_EXIT_OK && logrank && cli_json_u64(retries.object, names[i]) > 0) {
-            code =
-                check_refuse(stage, names[i], "the rule logrank counts a device's first failure");
+            code = check_refuse(&retries, names[i],
+                                "the rule logrank counts a device's first failure");
         }
     }
     return code;

@@ -18,6 +18,7 @@
 #define HEAP_KIB_MAX     (64 * 1024)
 #define TIME_MS_MAX      (10 * 60 * 1000)
 #define EVERY_S_MAX      (30 * 24 * 3600)
+#define BUILT_NAME_BYTES (WIRE_FILE_NAME_MAX + 8) // what is cut off is too long anyway
 
 static const char *const task_fields[] = {"name",    "version", "entry",     "heap_kib", "time_ms",
                                           "every_s", "config",  "files",     "triggers", "events",
@@ -169,6 +170,51 @@ static enum base_status take_kind(const char *name, const json_t *kind, enum wir
     return BASE_OK;
 }
 
+// What the file is called in the version: a script by its bytecode.
+static void built_name(const struct task_source_file *file, char out[BUILT_NAME_BYTES])
+{
+    int stem = (int)strlen(file->name) - (file->kind == WIRE_FILE_SCRIPT ? 3 : 0);
+    (void)snprintf(out, BUILT_NAME_BYTES, "%.*s%s", stem, file->name,
+                   file->kind == WIRE_FILE_SCRIPT ? ".mpy" : "");
+}
+
+// A name that no manifest takes is refused while it is known whose it is.
+static enum base_status check_name(const struct task_source_file *file, struct base_error *error)
+{
+    char built[BUILT_NAME_BYTES];
+
+    built_name(file, built);
+    const char *fault = wire_file_name_fault(base_str_of(built));
+    return fault == NULL
+               ? BASE_OK
+               : base_error_set(error, BASE_ERR_INVALID, "task.json: file \"%.40s\": its name %s",
+                                file->name, fault);
+}
+
+// Two files of one name, as listed or as built.
+static enum base_status check_double(const struct task_source_file *files, uint32_t index,
+                                     struct base_error *error)
+{
+    char built[BUILT_NAME_BYTES];
+    char other[BUILT_NAME_BYTES];
+
+    built_name(&files[index], built);
+    for (uint32_t k = 0; k < index; ++k) {
+        if (strcmp(files[k].name, files[index].name) == 0) {
+            return base_error_set(error, BASE_ERR_INVALID, "task.json: file \"%s\" is listed twice",
+                                  files[index].name);
+        }
+        built_name(&files[k], other);
+        if (strcmp(built, other) == 0) {
+            return base_error_set(
+                error, BASE_ERR_INVALID,
+                "task.json: files \"%.60s\" and \"%.60s\" are both %.60s when built", files[k].name,
+                files[index].name, built);
+        }
+    }
+    return BASE_OK;
+}
+
 // Whether a path of the document may name a file inside the folder.
 static bool leaves_folder(const char *path)
 {
@@ -215,14 +261,10 @@ static enum base_status take_file(const char *folder, const struct task_source *
                               "task.json: files[%u] is neither a name nor {\"name\", \"path\"}",
                               index);
     }
-    if (strlen(out->name) > WIRE_FILE_NAME_MAX) {
-        return base_error_set(error, BASE_ERR_TOO_LARGE,
-                              "task.json: files[%u]: name longer than %d bytes", index,
-                              WIRE_FILE_NAME_MAX);
-    }
+    BASE_TRY(take_kind(out->name, kind, &out->kind, error));
+    BASE_TRY(check_name(out, error));
     if (from != NULL) {
-        BASE_TRY(fetch_file(source, from, path, out, error));
-        return take_kind(out->name, kind, &out->kind, error);
+        return fetch_file(source, from, path, out, error);
     }
     if (source->identity != NULL && source->identity->confined && leaves_folder(path)) {
         return base_error_set(error, BASE_ERR_INVALID,
@@ -235,7 +277,7 @@ static enum base_status take_file(const char *folder, const struct task_source *
         return base_error_set(error, BASE_ERR_TOO_LARGE, "task.json: files[%u]: path too long",
                               index);
     }
-    return take_kind(out->name, kind, &out->kind, error);
+    return BASE_OK;
 }
 
 static enum base_status take_files(const char *folder, struct task_source *source,
@@ -254,12 +296,7 @@ static enum base_status take_files(const char *folder, struct task_source *sourc
     for (uint32_t i = 0; i < json_array_size(files); ++i) {
         struct task_source_file *file = &source->files[i];
         BASE_TRY(take_file(folder, source, i, file, error));
-        for (uint32_t k = 0; k < i; ++k) {
-            if (strcmp(source->files[k].name, file->name) == 0) {
-                return base_error_set(error, BASE_ERR_INVALID,
-                                      "task.json: file \"%s\" is listed twice", file->name);
-            }
-        }
+        BASE_TRY(check_double(source->files, i, error));
         entry_found = entry_found || (file->kind == WIRE_FILE_SCRIPT &&
                                       strncmp(file->name, source->entry, entry_size) == 0 &&
                                       strcmp(file->name + entry_size, ".py") == 0);

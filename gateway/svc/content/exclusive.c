@@ -67,6 +67,10 @@ enum base_status gw_blobs_put_exclusive(struct gw_core *core, uint16_t tenant,
     if (status == BASE_OK) {
         status =
             gw_store_blobs_put_exclusive(core->store, tenant, items, out->count, &out->created);
+        if (status != BASE_OK) {
+            (void)base_error_set(error, status, "pack: its %u blobs were not stored: %s",
+                                 out->count, base_status_text(status));
+        }
     }
     free(items);
     return status;

@@ -293,6 +293,11 @@ static enum base_status commit(struct gw_core *core, struct gw_rollout *rollout,
     change.next.simulation = *found->simulation;
     change.next.revision++;
     gw_rollout_seen(core, &change.next, &seen, &change.line.record.counts);
+    struct pol_decision finds; // of the counts beside it: what was found before knew none of them
+    if (gw_rollout_finds(core, &change.next, &finds)) {
+        change.line.record.verdict = finds.verdict;
+        change.line.record.reason = finds.reason;
+    }
     enum base_status status = gw_rollout_commit(core, rollout, &change);
     if (status != BASE_OK) {
         return base_error_set(error, status, "the result could not be stored: %s",

@@ -7,6 +7,7 @@
 
 #include "tunnel/mark/mark_lane.h"
 
+#include "base/check.h"
 #include "base/cursor.h"
 #include "base/hash.h"
 #include "base/os/regular_file.h"
@@ -115,6 +116,7 @@ static enum base_status write_all(FILE *file, struct gw_marks *marks, uint64_t p
     base_writer_u32(&writer, GW_MARK_SHARDS);
     base_writer_u64(&writer, position);
     base_writer_u64(&writer, base_hash64(head, HEAD_BYTES - 8));
+    base_assert(base_writer_size(&writer) == HEAD_BYTES);
     if (fwrite(head, 1, sizeof(head), file) != sizeof(head)) {
         return BASE_ERR_IO;
     }
@@ -156,6 +158,7 @@ static FILE *make_file(const char *path)
 
 enum base_status gw_checkpoint_write(const char *dir, struct gw_marks *marks, uint64_t position)
 {
+    base_assert(dir[0] != 0); // or it would be written to the root
     char fresh[PATH_BYTES];
     char path[PATH_BYTES];
     char old[PATH_BYTES];
@@ -187,6 +190,8 @@ enum base_status gw_checkpoint_write(const char *dir, struct gw_marks *marks, ui
 
 static enum base_status load_entry(struct gw_marks *marks, struct base_reader *reader)
 {
+    _Static_assert(GW_MARK_TENANT_MAX >> UNPROVEN_SHIFT == 0 && UNPROVEN_SHIFT < PERIOD_SHIFT,
+                   "tenant, flag and period lie side by side");
     uint64_t device = base_reader_u64(reader);
     struct gw_mark from = {.high_water = base_reader_u64(reader)};
     from.hash = base_reader_u64(reader);
@@ -237,6 +242,7 @@ static enum base_status load_block(FILE *file, struct gw_marks *marks)
     for (uint32_t i = 0; i < count && status == BASE_OK; i++) {
         status = load_entry(marks, &reader);
     }
+    base_assert(status != BASE_OK || base_reader_left(&reader) == 0);
     free(bytes);
     return status;
 }
@@ -257,6 +263,7 @@ static enum base_status load_file(FILE *file, struct gw_marks *marks, uint64_t *
         base_reader_u64(&reader) != base_hash64(head, HEAD_BYTES - 8)) {
         return BASE_ERR_CORRUPT;
     }
+    base_assert(base_reader_left(&reader) == 0);
     if (version != GW_CHECKPOINT_VERSION || blocks != GW_MARK_SHARDS) {
         return BASE_ERR_UNSUPPORTED;
     }
@@ -341,6 +348,7 @@ static enum base_status replay_log(struct gw_segment_log *log, struct gw_marks *
             replay->damaged++;
             status = gw_segment_reader_seek(reader, next);
         } else if (status == BASE_OK) {
+            base_assert(next > position); // or it would not end
             status = replay_batch(marks, &batch, replay);
         }
     }
@@ -369,6 +377,7 @@ enum base_status gw_checkpoint_recover(const struct gw_recovery *recovery, uint6
         return base_error_set(error, status, "%s: marks: %s", recovery->dir,
                               base_status_text(status));
     }
+    base_assert(status == BASE_OK || position == 0); // without one all of the log is read
     struct replay replay = {0};
     status = replay_log(recovery->log, recovery->marks, position, &replay);
     if (status != BASE_OK) {

@@ -257,6 +257,7 @@ enum base_status gw_mark_make(struct gw_mark_shard *shard, uint64_t device, uint
         if ((uint64_t)(shard->count + 1) * 20 > (uint64_t)shard->capacity * 17) {
             BASE_TRY(grow_slots(shard));
         }
+        base_assert(shard->count < shard->capacity); // so that probing ends
         slot = probe(shard, device, class_id);
         *slot =
             (struct gw_mark_slot){.device = device, .mark = fresh_mark(device, class_id, epoch)};
@@ -376,6 +377,7 @@ static uint32_t expire_slots(struct gw_mark_shard *shard)
     for (uint32_t i = 0; i < old_capacity; i++) {
         ended += has_ended(shard, &old[i]);
     }
+    base_assert(ended <= shard->count && shard->count <= old_capacity);
     uint32_t capacity = (shard->count - ended) + (shard->count - ended) / 4 + FIRST_SLOTS;
     struct gw_mark_slot *slots = ended > 0 ? calloc(capacity, sizeof(*slots)) : NULL;
     if (slots == NULL) {

@@ -4,6 +4,8 @@
 // all state is in the scanner, and texts point into the input.
 #include "tunnel/schema/json_scan.h"
 
+#include "base/check.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,6 +119,7 @@ static bool read_utf8(struct gw_json_scan *scan)
 // Behind the opening quote.
 static bool read_string(struct gw_json_scan *scan)
 {
+    base_assert(scan->at > scan->start && scan->at[-1] == '"');
     const char *from = scan->at;
     scan->escaped = false;
     while (scan->at < scan->end) {
@@ -167,6 +170,7 @@ static bool take(struct gw_json_scan *scan, char sign)
 
 static bool read_number(struct gw_json_scan *scan, enum gw_json_token *out)
 {
+    base_assert(*scan->at == '-' || (*scan->at >= '0' && *scan->at <= '9'));
     const char *from = scan->at;
     *out = GW_JSON_INTEGER;
     (void)take(scan, '-');
@@ -275,6 +279,7 @@ static enum base_status read_key(struct gw_json_scan *scan, enum gw_json_token *
 
 enum base_status gw_scan_next(struct gw_json_scan *scan, enum gw_json_token *out)
 {
+    base_assert(scan->at <= scan->end && scan->depth <= GW_JSON_DEPTH_MAX);
     skip_blanks(scan);
     if (scan->expect == EXPECT_NOTHING) {
         *out = GW_JSON_END;

@@ -86,11 +86,13 @@ static enum base_status unfit(struct check *check, const struct gw_schema_node *
 // A value that begins with `token`, where the schema wants `number`.
 static enum base_status begin_value(struct check *check, enum gw_json_token token, uint16_t number)
 {
+    base_assert(number == GW_SCHEMA_NO_NODE || number < check->schema->node_count);
     uint32_t depth = check->depth;
     if ((token == GW_JSON_OBJECT || token == GW_JSON_LIST) && check->trail != NULL) {
         check->trail->keys[depth] = (struct base_str){NULL, 0};
     }
     if (token == GW_JSON_OBJECT || token == GW_JSON_LIST) {
+        base_assert(check->depth < GW_JSON_DEPTH_MAX); // the scanner goes no deeper
         check->levels[check->depth++] = (struct level){.node = number};
     }
     if (number == GW_SCHEMA_NO_NODE) {
@@ -217,6 +219,7 @@ static enum base_status walk(struct check *check, struct base_str record)
         if (token == GW_JSON_OBJECT_END || token == GW_JSON_LIST_END) {
             BASE_TRY(end_level(check));
         } else if (token == GW_JSON_KEY) {
+            base_assert(check->depth > 0); // a key is of an open object
             uint16_t node;
             if (check->trail != NULL) {
                 check->trail->keys[check->depth - 1] = check->scan.text;
@@ -271,6 +274,7 @@ void gw_schema_explain(const struct gw_schema *schema, struct base_str record,
                        (size_t)(check.scan.at - check.scan.start));
         return;
     }
+    base_assert(trail.depth <= GW_JSON_DEPTH_MAX);
     size_t size = path_write(&check, path, sizeof(path));
     (void)snprintf(out, GW_SCHEMA_WHY_MAX + 1, "%.*s %s", size > 0 ? (int)size : 10,
                    size > 0 ? path : "the record", trail.what);

@@ -7,6 +7,8 @@
 #include "tunnel/schema/json_scan.h"
 #include "tunnel/schema/schema_private.h"
 
+#include "base/check.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,6 +169,7 @@ static enum base_status add_field(struct parse *parse, uint16_t node)
     uint16_t type;
     BASE_TRY(add_node(parse, &type));
     // A field is a type, so there are never more of them.
+    base_assert(schema->field_count < schema->node_count);
     struct gw_schema_field *field = &schema->fields[schema->field_count];
     *field = (struct gw_schema_field){.name = (uint16_t)(name.data - parse->scan.start),
                                       .name_size = (uint16_t)name.size,
@@ -279,6 +282,7 @@ static enum base_status member(struct parse *parse, struct open *open)
 // A type without "type" is an object when it has fields. Each member must fit the type.
 static enum base_status end_type(struct parse *parse, const struct open *open)
 {
+    base_assert(open->kind == OPEN_TYPE && open->node < parse->schema->node_count);
     struct gw_schema_node *node = &parse->schema->nodes[open->node];
     if (!open->has_type) {
         if (!open->has_fields) {
@@ -349,6 +353,7 @@ enum base_status gw_schema_parse(struct base_str text, struct gw_schema **out,
         gw_schema_free(schema);
         return status;
     }
+    base_assert(parse.depth == 0 && schema->node_count > 0);
     *out = schema;
     return BASE_OK;
 }

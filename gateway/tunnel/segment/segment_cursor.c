@@ -4,6 +4,8 @@
 // bytes that are no whole record CORRUPT, and stays there.
 #include "tunnel/segment/segment_cursor.h"
 
+#include "base/check.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +56,8 @@ static enum base_status read_at(struct gw_segment_cursor *cursor, size_t want)
 // Makes `size` bytes from `at` on lie in the buffer.
 static enum base_status need(struct gw_segment_cursor *cursor, size_t size)
 {
+    base_assert(cursor->start <= cursor->at && cursor->at <= cursor->limit);
+    base_assert(cursor->filled <= cursor->capacity);
     if (size > cursor->limit - cursor->at) {
         return BASE_ERR_CORRUPT;
     }

@@ -82,6 +82,7 @@ enum base_status gw_segment_log_open(const struct gw_segment_options *options,
         }
     }
     if (status == BASE_OK) {
+        base_assert(log->count > 0 && log->fd >= 0); // recovery makes one when there is none
         const struct gw_segment *last = &log->segments[log->count - 1];
         log->stats.end = log->stats.landed = last->base + last->size;
         if (pthread_create(&log->writer, NULL, gw_segment_writer_main, log) != 0) {
@@ -117,6 +118,7 @@ void gw_segment_log_close(struct gw_segment_log *log)
     if (log->writer_started) {
         pthread_join(log->writer, NULL);
     }
+    base_assert(log->first == NULL && log->queue_bytes == 0); // all that came is answered
     if (log->fd >= 0 && log->count > 0) { // without the zeros ahead, if it can be
         (void)ftruncate(log->fd, (off_t)log->segments[log->count - 1].size);
     }
@@ -143,6 +145,7 @@ static enum base_status submit(void *ctx, struct gw_sink_batch *batch)
     enum base_status status = BASE_OK;
     bool ring = false;
     pthread_mutex_lock(&log->lock);
+    base_assert(log->queue_bytes <= log->queue_bytes_max);
     if (log->stopping) {
         status = BASE_ERR_CLOSED;
     } else if (log->shut != BASE_OK && log->clock.mono_us(log->clock.ctx) < log->shut_until_us) {
@@ -189,12 +192,14 @@ uint32_t gw_segment_log_retain(struct gw_segment_log *log, uint64_t retain_bytes
     uint32_t removed = 0;
     for (;;) {
         pthread_mutex_lock(&log->lock);
+        base_assert(log->count > 0);
         const struct gw_segment oldest = log->segments[0];
         bool goes = log->count > 1 && oldest.base + oldest.size <= below &&
                     log->stats.end - oldest.base > retain_bytes;
         if (goes) {
             log->count--;
             memmove(&log->segments[0], &log->segments[1], log->count * sizeof(log->segments[0]));
+            base_assert(log->segments[0].base > oldest.base);
         }
         pthread_mutex_unlock(&log->lock);
         if (!goes) {
@@ -268,6 +273,7 @@ static enum base_status write_parts(int fd, struct iovec *parts, uint32_t count,
             parts++;
             count--;
         }
+        base_assert(count > 0 || left == 0); // no more is written than was asked for
         if (count > 0) {
             parts->iov_base = (uint8_t *)parts->iov_base + left;
             parts->iov_len -= left;
@@ -305,6 +311,7 @@ static enum base_status make_room(struct gw_segment_log *log, uint64_t bytes, ui
             return gw_segment_errno(errno);
         }
     }
+    base_assert(last.size >= GW_SEGMENT_HEAD);
     if (last.size + bytes <= log->segment_bytes || last.size == GW_SEGMENT_HEAD) {
         *out_size = last.size;
         return BASE_OK;
@@ -324,6 +331,7 @@ static enum base_status make_room(struct gw_segment_log *log, uint64_t bytes, ui
 
 static enum base_status write_group(struct gw_segment_log *log, struct group *group)
 {
+    base_assert(group->count > 0 && group->part_count <= 2 * group->count);
     uint64_t size = 0;
     BASE_TRY(make_room(log, group->bytes, &size));
     log->has_tail = true; // until it is known to be durable
@@ -429,6 +437,7 @@ static void lay_ahead(struct gw_segment_log *log)
     if (log->has_tail || end <= log->laid || log->laid - size >= GW_SEGMENT_AHEAD / 2) {
         return;
     }
+    base_assert(log->laid >= size);
     uint64_t from = log->laid;
     while (from < end) {
         uint64_t want = end - from < sizeof(zeros) ? end - from : sizeof(zeros);
@@ -475,6 +484,7 @@ void *gw_segment_writer_main(void *arg)
             commit_group(log, group);
         }
     }
+    base_assert(log->first == NULL && log->queue_bytes == 0);
     free(group);
     return NULL;
 }

@@ -4,6 +4,7 @@
 // its end. The durable end is asked again at each step; what lies behind it is not shown.
 #include "tunnel/segment/segment_private.h"
 
+#include "base/check.h"
 #include "base/os/regular_file.h"
 
 #include <errno.h>
@@ -133,6 +134,7 @@ enum base_status gw_segment_reader_next(struct gw_segment_reader *reader, struct
                                         uint64_t *out_position, uint64_t *out_next)
 {
     for (;;) {
+        base_assert(reader->cursor.at <= reader->cursor.limit);
         uint64_t position = reader->base + reader->cursor.at;
         enum base_status status = gw_segment_cursor_next(&reader->cursor, out);
         *out_position = position;

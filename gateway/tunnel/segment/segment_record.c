@@ -4,6 +4,7 @@
 // is read. No state.
 #include "tunnel/segment/segment_record.h"
 
+#include "base/check.h"
 #include "base/cursor.h"
 #include "base/hash.h"
 
@@ -62,6 +63,9 @@ static void put_body(struct base_writer *writer, const struct gw_sink_batch *fro
     const struct wire_tunnel_batch *batch = &from->batch;
     const struct wire_tunnel_loss_frame *loss = &from->loss;
     bool is_loss = from->is_loss;
+    // Or the record would not be read again.
+    base_assert((is_loss ? loss->class_id : batch->class_id) < WIRE_TUNNEL_CLASSES);
+    base_assert(is_loss ? loss->numbers > 0 : batch->sent_bytes > 0);
     base_writer_u8(writer, is_loss ? GW_SEGMENT_LOSS : GW_SEGMENT_BATCH);
     base_writer_u8(writer, is_loss ? loss->class_id : batch->class_id);
     base_writer_u8(writer, is_loss ? loss->reason : batch->codec);
@@ -80,6 +84,7 @@ static void put_body(struct base_writer *writer, const struct gw_sink_batch *fro
     base_writer_u32(writer, is_loss ? 0 : batch->dict);
     base_writer_u32(writer, is_loss ? 0 : batch->raw_bytes);
     base_writer_u32(writer, is_loss ? 0 : batch->sent_bytes);
+    base_writer_u32(writer, 0);
 }
 
 uint32_t gw_segment_record_encode(const struct gw_sink_batch *batch,
@@ -89,6 +94,7 @@ uint32_t gw_segment_record_encode(const struct gw_sink_batch *batch,
     struct base_writer writer;
     base_writer_init(&writer, out + CHECKED_FROM, GW_SEGMENT_RECORD_HEAD - CHECKED_FROM);
     put_body(&writer, batch);
+    base_assert(base_writer_size(&writer) == GW_SEGMENT_RECORD_HEAD - CHECKED_FROM);
     uint32_t size = GW_SEGMENT_RECORD_HEAD + payload;
     base_writer_init(&writer, out, CHECKED_FROM);
     base_writer_u32(&writer, size);
@@ -170,6 +176,8 @@ enum base_status gw_segment_record_parse(const uint8_t *bytes, size_t size,
     uint32_t dict = base_reader_u32(&reader);
     uint32_t raw_bytes = base_reader_u32(&reader);
     uint32_t sent_bytes = base_reader_u32(&reader);
+    (void)base_reader_u32(&reader); // what lay in memory, in logs of before
+    base_assert(base_reader_offset(&reader) == GW_SEGMENT_RECORD_HEAD); // all of it, no more
     batch.is_loss = kind == GW_SEGMENT_LOSS;
     if (zero != 0 || class_id >= WIRE_TUNNEL_CLASSES ||
         (!batch.is_loss && kind != GW_SEGMENT_BATCH) || batch.loss.numbers == 0 ||

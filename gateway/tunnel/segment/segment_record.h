@@ -5,7 +5,8 @@
 //   (LOSS:
 //              reason), u8 zero, u32 tenant, u64 device, u32 epoch, u32 numbers (of a batch: 1),
 //              u64 number, u64 first_seq, u64 count, u64 prev_hash, u64 hash, u64 received_ms, u64
-//              device_ms, u32 dict, u32 raw_bytes, u32 sent_bytes, payload as sent
+//              device_ms, u32 dict, u32 raw_bytes, u32 sent_bytes, u32 zero (in logs of
+//              before: anything), payload as sent
 //
 // Little-endian. `base` is how many bytes of log came before this segment, its head included in
 // those counted: so base + offset is a position that names a record for good. Checks are XXH3-64.

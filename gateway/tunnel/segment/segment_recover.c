@@ -5,6 +5,7 @@
 // the middle whose head is no head is an error: nothing is thrown away.
 #include "tunnel/segment/segment_private.h"
 
+#include "base/check.h"
 #include "base/os/errno_status.h"
 #include "base/os/regular_file.h"
 #include "base/str.h"
@@ -46,8 +47,10 @@ static bool name_base(const char *name, uint64_t *out)
     for (size_t i = 0; i < sizeof(bytes); i++) {
         base = base << 8 | bytes[i];
     }
+    char own[GW_SEGMENT_NAME_MAX];
+    gw_segment_name(base, own);
     *out = base;
-    return true;
+    return strcmp(name, own) == 0; // with capital letters it is another file
 }
 
 static enum base_status add_segment(struct gw_segment_log *log, const struct gw_segment *segment)
@@ -98,6 +101,7 @@ enum base_status gw_segment_make(struct gw_segment_log *log, uint64_t base, int 
     enum base_status status = write_head(log, fd, &segment);
     if (status == BASE_OK) {
         pthread_mutex_lock(&log->lock);
+        base_assert(log->count == 0 || base > log->segments[log->count - 1].base);
         status = add_segment(log, &segment);
         pthread_mutex_unlock(&log->lock);
     }
@@ -119,6 +123,7 @@ static int compare_segments(const void *left, const void *right)
 
 static enum base_status list_segments(struct gw_segment_log *log)
 {
+    base_assert(log->count == 0);
     int fd = openat(log->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     if (dir == NULL) {
@@ -171,6 +176,7 @@ static enum base_status look_at(struct gw_segment_log *log, struct gw_segment *s
     }
     segment->made_ms = head.made_ms;
     segment->size = (uint64_t)stat.st_size;
+    base_assert(segment->size >= GW_SEGMENT_HEAD);
     *out_fd = fd;
     return BASE_OK;
 }
@@ -211,6 +217,7 @@ static enum base_status repair(struct gw_segment_log *log, struct gw_segment *se
     if (status != BASE_ERR_NOT_FOUND && status != BASE_ERR_CORRUPT) {
         return status;
     }
+    base_assert(end >= GW_SEGMENT_HEAD && end <= segment->size);
     if (end < segment->size) {
         if (!only_zeros(fd, end, segment->size)) {
             log->stats.cut_bytes = segment->size - end;
@@ -264,5 +271,6 @@ enum base_status gw_segment_recover(struct gw_segment_log *log, struct base_erro
         log->laid = GW_SEGMENT_HEAD;
         return gw_segment_make(log, base, &log->fd);
     }
+    base_assert(log->count > 0 && log->laid >= GW_SEGMENT_HEAD);
     return BASE_OK;
 }

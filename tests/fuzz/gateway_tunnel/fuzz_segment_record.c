@@ -14,8 +14,12 @@ static void check_record(const uint8_t *data, size_t size)
 {
     struct gw_sink_batch batch;
     uint8_t head[GW_SEGMENT_RECORD_HEAD];
-    if (gw_segment_record_parse(data, size, &batch) == BASE_OK &&
-        (gw_segment_record_encode(&batch, head) != size || memcmp(head, data, sizeof(head)) != 0)) {
+    const uint8_t zero[4] = {0};
+    if (gw_segment_record_parse(data, size, &batch) != BASE_OK ||
+        memcmp(data + sizeof(head) - sizeof(zero), zero, sizeof(zero)) != 0) {
+        return; // none, or of a log of before
+    }
+    if (gw_segment_record_encode(&batch, head) != size || memcmp(head, data, sizeof(head)) != 0) {
         abort();
     }
 }

@@ -35,13 +35,13 @@ static void live(bool on_trial)
     install(1);
     struct dev_runtime *runtime = rig->runtime;
     struct dev_task *task = &runtime->tasks[0];
-    assert_int_equal(task->running, on_trial);
-    task->floor = 1;
-    task->newest.counter = on_trial ? task->newest.counter : COUNTER(2);
-    task->blocked = on_trial ? 0 : 0xb10c;
-    task->last_run_s = BEFORE_S;
-    task->runs = 7;
-    task->crashes = on_trial ? 2 : 0;
+    assert_int_equal(task->runs.running, on_trial);
+    task->slots.floor = 1;
+    task->offer.newest.counter = on_trial ? task->offer.newest.counter : COUNTER(2);
+    task->slots.blocked = on_trial ? 0 : 0xb10c;
+    task->runs.last_s = BEFORE_S;
+    task->runs.count = 7;
+    task->runs.crashes = on_trial ? 2 : 0;
     task->lease.held = true;
     task->lease.until_s = on_trial ? LATER_S : BEFORE_S;
     runtime->told_interval_s = 77;
@@ -65,19 +65,20 @@ static size_t record_of(uint8_t bytes[DEV_STATE_BYTES_MAX])
 static void tasks_equal(const struct dev_record_task *got, const struct dev_task *task)
 {
     assert_true(base_str_equal(got->name, BASE_STR(TASK)));
-    assert_string_equal(got->state, dev_update_state_name((enum dev_update_state)task->state));
+    assert_string_equal(got->state,
+                        dev_update_state_name((enum dev_update_state)task->slots.state));
     assert_true(wire_sha256_equal(&got->active, &rig->versions[1].manifest));
     assert_true(wire_sha256_equal(&got->kept, &rig->versions[0].manifest));
-    assert_true(wire_sha256_equal(&got->accepted, &task->accepted));
+    assert_true(wire_sha256_equal(&got->accepted, &task->offer.accepted));
     assert_int_equal(got->active_counter, COUNTER(1));
-    assert_int_equal(got->newest_counter, task->newest.counter);
+    assert_int_equal(got->newest_counter, task->offer.newest.counter);
     assert_int_equal(got->floor, 1);
-    assert_int_equal(got->blocked, task->blocked);
+    assert_int_equal(got->blocked, task->slots.blocked);
     assert_int_equal(got->lease_until_s, task->lease.until_s);
     assert_int_equal(got->last_run_s, BEFORE_S);
     assert_int_equal(got->runs, 7);
-    assert_int_equal(got->crashes, task->crashes);
-    assert_int_equal(got->running, task->running);
+    assert_int_equal(got->crashes, task->runs.crashes);
+    assert_int_equal(got->running, task->runs.running);
     assert_false(got->shadow);
 }
 
@@ -234,7 +235,7 @@ static void task_says(const json_t *one, bool on_trial)
 {
     const struct dev_task *task = &rig->runtime->tasks[0];
     char id[WIRE_DEVICE_HEX + 1];
-    wire_device_hex(task->blocked, id);
+    wire_device_hex(task->slots.blocked, id);
     says(one, "task", TASK);
     says(one, "state", on_trial ? "on trial" : "settled");
     assert_true(json_is_false(json_object_get(one, "shadow")));
@@ -242,7 +243,7 @@ static void task_says(const json_t *one, bool on_trial)
     says(one, "active_version", "1.0.0");
     names(one, "previous", &rig->versions[0].manifest);
     says(one, "previous_version", NULL); // damaged, so it says nothing
-    names(one, "accepted", &task->accepted);
+    names(one, "accepted", &task->offer.accepted);
     says(one, "accepted_version", "1.0.0");
     counts(one, "release_counter", COUNTER(1));
     counts(one, "newest_counter", on_trial ? COUNTER(1) : COUNTER(2));

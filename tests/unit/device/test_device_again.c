@@ -143,7 +143,7 @@ static void test_once_for_each_rollout(void **state)
     assert_int_equal(told_at_all(), 2); // nothing was downloaded
     assert_int_equal(rig->versions[0].runs, runs + 1);
     assert_int_equal(rig->blob_requests, requests);
-    assert_int_equal(task()->state, DEV_UPDATE_SETTLED);
+    assert_int_equal(task()->slots.state, DEV_UPDATE_SETTLED);
     rig_checkin(rig); // the same again
     restart();        // and after a restart
     rig_checkin(rig);
@@ -275,8 +275,8 @@ static void expect_untouched(int active, int kept)
 {
     assert_int_equal(rig_active(rig, TASK), active);
     assert_int_equal(rig_kept(rig, TASK), kept);
-    assert_true(task()->blocked == 0);
-    assert_int_equal(task()->state, DEV_UPDATE_SETTLED);
+    assert_true(task()->slots.blocked == 0);
+    assert_int_equal(task()->slots.state, DEV_UPDATE_SETTLED);
     assert_int_equal(rig_count(rig, WIRE_OUTCOME_ROLLED_BACK), 0);
     assert_int_equal(rig_count(rig, WIRE_OUTCOME_REMOVED), 0);
 }
@@ -367,7 +367,7 @@ static void test_an_update_during_the_trial(void **state)
     rig->hold_runs = true;
     rig_mark(rig, TASK, CONTROL, 0);
     rig_checkin(rig);
-    assert_int_equal(task()->state, DEV_UPDATE_TRIAL);
+    assert_int_equal(task()->slots.state, DEV_UPDATE_TRIAL);
     rig->mark_count = 0;
     offer(1, 2);
     rig_checkin(rig);
@@ -378,7 +378,7 @@ static void test_an_update_during_the_trial(void **state)
     rig_checkin(rig);
     assert_int_equal(rig_active(rig, TASK), 0); // and is what the device goes back to
     assert_int_equal(rig_last(rig, WIRE_OUTCOME_ROLLED_BACK)->outcome.rollout_id, 0x12);
-    assert_true(task()->blocked == wire_version_id(&rig->versions[1].manifest));
+    assert_true(task()->slots.blocked == wire_version_id(&rig->versions[1].manifest));
 }
 
 // A version that is on trial for itself is judged first.
@@ -407,7 +407,7 @@ static void hold_the_lane(void)
     assert_true(rig->runtime->run->run != 0);
     rig_mark(rig, TASK, CONTROL, 0);
     rig_checkin(rig);
-    assert_true(task()->again_next.rollout_id == CONTROL);
+    assert_true(task()->offer.again.rollout_id == CONTROL);
     assert_int_equal(told_at_all(), 0);
     rig->mark_count = 0;
 }
@@ -475,7 +475,7 @@ static void test_a_mark_is_withdrawn(void **state)
     hold_the_lane();
     rig->offer_flags = WIRE_OFFER_FLAG_MORE; // not all was said
     rig_checkin(rig);
-    assert_true(task()->again_next.rollout_id == CONTROL);
+    assert_true(task()->offer.again.rollout_id == CONTROL);
     rig->offer_flags = 0;
     rig_checkin(rig);
     release_the_lane();
@@ -555,7 +555,7 @@ static void test_in_a_header_it_makes_the_device_ask(void **state)
     for (int round = 0; round < 2; round++) {
         rig->checkins = 0;
         assert_int_equal(dev_on_offer_header(rig->runtime, header), BASE_OK);
-        assert_true(task()->again_next.rollout_id == 0);
+        assert_true(task()->offer.again.rollout_id == 0);
         rig_run(rig, SECOND_US);
         assert_int_equal(rig->checkins, round == 0 ? 1 : 0);
         rig_mark(rig, TASK, CONTROL, 0); // now the gateway says so itself

@@ -82,7 +82,7 @@ static void test_withdrawn_while_it_was_brought(void **state)
     begin();
     rig->blob_status = 503;
     release(B);
-    assert_int_equal(rig->runtime->tasks[0].accepted_by.counter, COUNTER(B));
+    assert_int_equal(rig->runtime->tasks[0].offer.accepted_by.counter, COUNTER(B));
     rig_offer_none(rig); // the rollout was aborted
     rig->blob_status = 0;
     rig_checkin(rig);
@@ -277,7 +277,7 @@ static void test_killed_anywhere_and_well(void **state)
         rig->port.kill_at = 0;
         rig_boot(rig);
         bool settled =
-            rig_active(rig, TASK) == B && rig->runtime->tasks[0].state == DEV_UPDATE_SETTLED;
+            rig_active(rig, TASK) == B && rig->runtime->tasks[0].slots.state == DEV_UPDATE_SETTLED;
         assert_true(task_floor() == COUNTER(settled ? A : OLD));
         rig_checkin(rig);
         rig_checkin(rig);
@@ -366,12 +366,12 @@ static void test_older_record_with_a_bad_floor(void **state)
     release(B);
     uint8_t *lift = make_older(&rig->port.storage);
     decode(BASE_OK);
-    assert_true(rig->runtime->tasks[0].floor == COUNTER(OLD));
+    assert_true(rig->runtime->tasks[0].slots.floor == COUNTER(OLD));
     *lift = 0;
     decode(BASE_ERR_CORRUPT);
     *lift = COUNTER(A); // all of it
     decode(BASE_OK);
-    assert_true(rig->runtime->tasks[0].floor == 0);
+    assert_true(rig->runtime->tasks[0].slots.floor == 0);
     *lift = COUNTER(A) + 1;
     decode(BASE_ERR_CORRUPT);
 }
@@ -385,9 +385,9 @@ static void test_older_record_with_a_floor_from_nothing(void **state)
     rig->blob_status = 503;
     release(B);
     struct dev_task *task = &rig->runtime->tasks[0];
-    task->newest.counter = UINT64_MAX;
-    task->active_floor = 0;
-    task->accepted_floor = task->floor + 1; // which was how much, before
+    task->offer.newest.counter = UINT64_MAX;
+    task->slots.active_floor = 0;
+    task->offer.accepted_floor = task->slots.floor + 1; // which was how much, before
     assert_int_equal(dev_state_encode(rig->runtime, storage->state, sizeof(storage->state),
                                       &storage->state_bytes),
                      BASE_OK);
@@ -407,9 +407,10 @@ static void test_record_with_a_floor_above_its_approval(void **state)
     for (int i = 0; i < 5; i++) {
         struct dev_task *task = &rig->runtime->tasks[0];
         struct dev_task before = *task;
-        task->accepted_floor = i < 2 ? COUNTER(B) + (uint64_t)i : before.accepted_floor;
-        task->active_floor = i == 2 || i == 3 ? COUNTER(A) + (uint64_t)i - 2 : before.active_floor;
-        task->floor = i == 4 ? COUNTER(B) + 1 : before.floor;
+        task->offer.accepted_floor = i < 2 ? COUNTER(B) + (uint64_t)i : before.offer.accepted_floor;
+        task->slots.active_floor =
+            i == 2 || i == 3 ? COUNTER(A) + (uint64_t)i - 2 : before.slots.active_floor;
+        task->slots.floor = i == 4 ? COUNTER(B) + 1 : before.slots.floor;
         assert_int_equal(dev_state_encode(rig->runtime, storage->state, sizeof(storage->state),
                                           &storage->state_bytes),
                          BASE_OK);

@@ -204,7 +204,7 @@ static void test_below_the_floor(void **state)
     order(0);
     assert_int_equal(rig_active(rig, TASK), 1);
     assert_int_equal(rig_count(rig, WIRE_OUTCOME_NOT_APPLICABLE), 1);
-    assert_true(rig->runtime->tasks[0].floor == 2);
+    assert_true(rig->runtime->tasks[0].slots.floor == 2);
 }
 
 static void test_other_content_under_a_known_counter(void **state)
@@ -455,7 +455,7 @@ static void killed_anywhere(bool stop)
         rig_kill(rig);
         rig->port.kill_at = 0;
         rig_boot(rig);
-        bool followed = rig->runtime->tasks[0].accepted_by.counter == 1 ||
+        bool followed = rig->runtime->tasks[0].offer.accepted_by.counter == 1 ||
                         (stop && rig_active(rig, TASK) == -1);
         assert_true(orders() == before + (followed ? 1 : 0)); // both are there, or neither
         rig_checkin(rig);
@@ -552,21 +552,21 @@ static void test_older_record(void **state)
     assert_int_equal(rig_active(rig, TASK), 0);
     assert_int_equal(rig_kept(rig, TASK), 1);
     const struct dev_task *task = &rig->runtime->tasks[0];
-    assert_true(task->floor == 0 && orders() == 0);
-    assert_true(task->newest.counter == 9 && task->newest.rollout_id == 0x22);
-    assert_true(task->accepted_by.counter == 9 && task->active_by.counter == 9);
-    assert_true(task->kept_by.counter == 0);
-    assert_true(wire_sha256_equal(&task->newest_manifest, &rig->versions[0].manifest));
+    assert_true(task->slots.floor == 0 && orders() == 0);
+    assert_true(task->offer.newest.counter == 9 && task->offer.newest.rollout_id == 0x22);
+    assert_true(task->offer.accepted_by.counter == 9 && task->slots.active.by.counter == 9);
+    assert_true(task->slots.kept.by.counter == 0);
+    assert_true(wire_sha256_equal(&task->offer.newest_manifest, &rig->versions[0].manifest));
     rig->runtime->dirty = true;
     rig_run(rig, 1);
     restart();
     assert_int_equal(storage->state[3], 'B');
-    assert_true(rig->runtime->tasks[0].newest.rollout_id == 0x22);
+    assert_true(rig->runtime->tasks[0].offer.newest.rollout_id == 0x22);
     rig_kill(rig); // an order that led back approved nothing
     boot_with(older_record(KIND_REVERT, storage->state, sizeof(storage->state)));
     assert_int_equal(rig_active(rig, TASK), 0);
-    assert_true(rig->runtime->tasks[0].accepted_by.counter == 9);
-    assert_true(rig->runtime->tasks[0].active_by.counter == 0);
+    assert_true(rig->runtime->tasks[0].offer.accepted_by.counter == 9);
+    assert_true(rig->runtime->tasks[0].slots.active.by.counter == 0);
 }
 
 static char logged[1024];
@@ -643,10 +643,10 @@ static void test_record_after_a_signed_order(void **state)
         boot_with(ordered_record(rows[i].kind, rows[i].state, rows[i].active, storage->state,
                                  sizeof(storage->state)));
         const struct dev_task *task = &rig->runtime->tasks[0];
-        assert_int_equal(task->state, rows[i].now);
+        assert_int_equal(task->slots.state, rows[i].now);
         assert_int_equal(rig_active(rig, TASK), active ? (int)rows[i].active : -1);
-        assert_true(task->newest.counter == 3 && task->accepted_by.counter == 3);
-        assert_true(task->active_by.counter == (active ? rows[i].active + 1 : 0));
+        assert_true(task->offer.newest.counter == 3 && task->offer.accepted_by.counter == 3);
+        assert_true(task->slots.active.by.counter == (active ? rows[i].active + 1 : 0));
         uint32_t next = active ? 1 - rows[i].active : 0;
         struct rig_statement way_back = approval(0); // still listed: the newest that was
         way_back.counter = 3;
@@ -655,7 +655,7 @@ static void test_record_after_a_signed_order(void **state)
         assert_int_equal(rig_count(rig, WIRE_OUTCOME_ROLLED_BACK), next < rows[i].active ? 1 : 0);
         restart();
         assert_int_equal(rig_active(rig, TASK), (int)next);
-        assert_true(rig->runtime->tasks[0].newest.counter == 3);
+        assert_true(rig->runtime->tasks[0].offer.newest.counter == 3);
         if (i + 1 < sizeof(rows) / sizeof(rows[0])) {
             role_rig_done(&roles);
         }

@@ -385,14 +385,15 @@ static void test_marks_are_in_the_record(void **state)
     size_t size = 0;
     struct dev_task *task = &rig.runtime->tasks[0];
     assert_int_equal(dev_state_encode(rig.runtime, plain, sizeof(plain), &plain_size), BASE_OK);
-    task->again = (struct dev_again){.rollout_id = 0x1122, .attempt = 3};
-    task->placebo = true;
+    task->slots.again = (struct dev_again){.rollout_id = 0x1122, .attempt = 3};
+    task->slots.placebo = true;
     assert_int_equal(dev_state_encode(rig.runtime, marked, sizeof(marked), &marked_size), BASE_OK);
     assert_int_equal(marked_size, plain_size + 9);
-    task->again = (struct dev_again){0};
-    task->placebo = false;
+    task->slots.again = (struct dev_again){0};
+    task->slots.placebo = false;
     assert_int_equal(dev_state_decode(rig.runtime, marked, marked_size), BASE_OK);
-    assert_true(task->again.rollout_id == 0x1122 && task->again.attempt == 3 && task->placebo);
+    assert_true(task->slots.again.rollout_id == 0x1122 && task->slots.again.attempt == 3 &&
+                task->slots.placebo);
 
     size_t at = 0;
     while (plain[at] == marked[at]) {
@@ -406,7 +407,8 @@ static void test_marks_are_in_the_record(void **state)
             flags == 1 || flags == 3 || flags == 4 ? BASE_OK : BASE_ERR_CORRUPT;
         assert_int_equal(dev_state_decode(rig.runtime, other, size), wanted);
         if (flags == 4) {
-            assert_true(task->again.rollout_id == 0 && task->again_next.rollout_id == 0x1122);
+            assert_true(task->slots.again.rollout_id == 0 &&
+                        task->offer.again.rollout_id == 0x1122);
             assert_true((task->content.unproven & DEV_UNPROVEN_ACTIVE) != 0);
         }
     }
@@ -415,7 +417,7 @@ static void test_marks_are_in_the_record(void **state)
     other[3] = '9';
     size = seal(other, plain_size - 1 - sizeof(uint64_t));
     assert_int_equal(dev_state_decode(rig.runtime, other, size), BASE_OK);
-    assert_true(task->again.rollout_id == 0 && !task->placebo);
+    assert_true(task->slots.again.rollout_id == 0 && !task->slots.placebo);
     assert_int_equal(dev_state_encode(rig.runtime, other, sizeof(other), &size), BASE_OK);
     assert_int_equal(size, plain_size);
     assert_memory_equal(other + 24, plain + 24, size - 24 - sizeof(uint64_t)); // but for the times

@@ -43,7 +43,8 @@ static void test_all_that_failed_here_is_refused(void **state)
     }
     uint64_t first = wire_version_id(&rig->versions[1].manifest);
     uint64_t mark = wire_profile_version_mark(task_id, first);
-    assert_true(rig->runtime->tasks[0].blocked == wire_version_id(&rig->versions[2].manifest));
+    assert_true(rig->runtime->tasks[0].slots.blocked ==
+                wire_version_id(&rig->versions[2].manifest));
     assert_true(dev_refusals_stands(&rig->runtime->refusals, mark));
     restart();
     assert_true(dev_refusals_stands(&rig->runtime->refusals, mark));
@@ -56,7 +57,7 @@ static void test_all_that_failed_here_is_refused(void **state)
     assert_int_equal(rig->versions[1].runs, runs + 1);
     rig->offer_flags = 0;
     // It failed again, so now it is the last one.
-    assert_true(rig->runtime->tasks[0].blocked == first);
+    assert_true(rig->runtime->tasks[0].slots.blocked == first);
     assert_false(dev_refusals_stands(&rig->runtime->refusals, mark));
     runs = rig->versions[2].runs;
     order(2);

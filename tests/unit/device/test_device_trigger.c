@@ -227,11 +227,11 @@ static void test_going_back_takes_the_old_schedule(void **state)
     rig.versions[bad].ends = WIRE_OUTCOME_FAIL_EXCEPTION;
     offer(bad, 2, false);
     assert_int_equal(rig_active(&rig, TASK), 0);
-    assert_true(rig.runtime->tasks[0].triggered);
-    assert_int_equal(rig.runtime->tasks[0].every_s, 0);
+    assert_true(rig.runtime->tasks[0].slots.triggered);
+    assert_int_equal(rig.runtime->tasks[0].slots.every_s, 0);
     rig_kill(&rig);
     boot();
-    assert_true(rig.runtime->tasks[0].triggered);
+    assert_true(rig.runtime->tasks[0].slots.triggered);
     rig_done(&rig);
 }
 

@@ -533,7 +533,7 @@ static void test_a_run_under_way_ends_with_the_lease(void **state)
     gray();
     rig->hold_runs = true;
     rig->checkin_status = 503;
-    rig->runtime->tasks[0].run_due_us = 0;
+    rig->runtime->tasks[0].runs.due_us = 0;
     rig_run(rig, 100 * 1000000ull);
     assert_int_not_equal(rig->port.task.current.run, 0);
     rig_run(rig, 600 * 1000000ull);

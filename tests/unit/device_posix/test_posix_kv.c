@@ -8,6 +8,8 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -293,11 +295,37 @@ static void collective_storage_stands_on_it(void **state)
     rig_done(&rig);
 }
 
+// What the end of the disk cuts short found no room, though LMDB says EIO.
+static void a_full_disk_is_full(void **state)
+{
+    (void)state;
+    static uint8_t value[50000];
+    struct rig rig;
+    struct rlimit before;
+    rig_init(&rig, 0, 0);
+    (void)signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    const struct rlimit small = {.rlim_cur = 200000, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    enum base_status status = BASE_OK;
+    uint8_t key = 0;
+    for (; status == BASE_OK && key < 100; key++) {
+        const struct dev_kv_change change = {
+            .key = &key, .key_size = 1, .value = value, .value_size = sizeof(value)};
+        status = rig.port.commit(rig.port.ctx, &change, 1);
+    }
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(status, BASE_ERR_FULL);
+    assert_true(key > 1);
+    rig_done(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_does_what_the_one_in_memory_does),
         cmocka_unit_test(the_map_grows_and_then_is_full),
+        cmocka_unit_test(a_full_disk_is_full),
         cmocka_unit_test(damage_is_set_aside),
         cmocka_unit_test(a_bad_folder_is_an_error_with_a_name),
         cmocka_unit_test(collective_storage_stands_on_it),

@@ -442,6 +442,9 @@ static void test_refused_ends(void **unused)
     assert_true(child >= 0);
     if (child == 0) {
         (void)dup2(ends[1], STDERR_FILENO);
+        if (eng_isa_has(ENG_ISA_AMX)) {    // the emulator has a handler of its own
+            (void)signal(SIGILL, SIG_DFL); // not the test library's, which goes on
+        }
         __asm__ volatile(".byte 0xc4, 0xe2, 0x6a, 0x5c, 0xc1"); // without a configuration
         _exit(0);
     }

@@ -405,6 +405,36 @@ static void normalisation(void **state)
     }
 }
 
+// No groups, or groups of nothing, as a layer norm of no features has: nothing is divided by how
+// many there are, and the loss depends on none of the inputs.
+static void normalisation_of_nothing(void **state)
+{
+    (void)state;
+    static const struct eng_norm cases[] = {
+        {.groups = 4, .n = 0, .scale_inner = 1, .scale_count = 0},
+        {.groups = 0, .n = 6, .scale_inner = 1, .scale_count = 6},
+        {.groups = 0, .n = 6, .scale_count = 3, .scale_per_group = true},
+    };
+    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+        struct rig rig;
+        rig_init(&rig);
+        const struct eng_norm *norm = &cases[i];
+        uint32_t x = param(&rig, -2, 2, DIMS(norm->groups, norm->n));
+        uint32_t scale = param(&rig, 0.5, 2, DIMS(norm->scale_count));
+        uint32_t bias = param(&rig, -1, 1, DIMS(norm->scale_count));
+        uint32_t y = temp(&rig, DIMS(norm->groups, norm->n)), loss = temp(&rig, DIMS(1));
+        struct eng_gradient wanted[] = {{.by = x}, {.by = scale}, {.by = bias}};
+        add(&rig, ENG_OP_NORM, IDS(x, scale, bias), y)->u.norm = *norm;
+        add(&rig, ENG_OP_REDUCE, IDS(y), loss)->u.reduce =
+            (struct eng_reduce){ENG_REDUCE_SUM, 1, 0, 1};
+        assert_int_equal(eng_autodiff(&rig.program, loss, wanted, 3, NULL), BASE_OK);
+        for (size_t w = 0; w < TEST_COUNT(wanted); w++) {
+            assert_int_equal(wanted[w].tensor, ENG_NONE);
+        }
+        base_arena_done(&rig.arena);
+    }
+}
+
 // --- products ---------------------------------------------------------------------------------
 
 struct matmul_case {
@@ -738,6 +768,7 @@ int main(void)
         cmocka_unit_test(softmax),
         cmocka_unit_test(cumulative_sums),
         cmocka_unit_test(normalisation),
+        cmocka_unit_test(normalisation_of_nothing),
         cmocka_unit_test(products),
         cmocka_unit_test(convolutions),
         cmocka_unit_test(convolutions_of_all_kinds),

@@ -288,6 +288,37 @@ static void activations_have_a_limit(void **state)
     base_arena_done(&b.arena);
 }
 
+// What a step needs beside them has the same limit, and says so.
+static void scratch_has_a_limit(void **state)
+{
+    (void)state;
+    enum { COUNT = 1000, SCRATCH = COUNT * 2 * sizeof(int64_t) };
+    struct bench b;
+    struct eng_exec exec;
+    struct eng_command *command = NULL;
+    begin(&b);
+    uint32_t x = tensor(&b, ENG_INPUT, ENG_F32, COUNT);
+    uint32_t values = tensor(&b, ENG_TEMP, ENG_F32, 1);
+    uint32_t indices = tensor(&b, ENG_TEMP, ENG_I64, 1);
+    assert_int_equal(eng_program_command(&b.program, ENG_OP_TOPK, 1, 2, &command), BASE_OK);
+    command->u.topk = (struct eng_topk){.outer = 1, .n = COUNT, .inner = 1, .k = 1};
+    command->inputs[0] = x;
+    command->outputs[0] = values;
+    command->outputs[1] = indices;
+    for (int fits = 0; fits < 2; fits++) {
+        struct eng_prepare ctx = {
+            .arena = &b.arena, .buffer_bytes_max = fits ? SCRATCH : SCRATCH - 1, .error = &b.error};
+        assert_int_equal(eng_exec_init(&exec, &b.program, &ctx),
+                         fits ? BASE_OK : BASE_ERR_TOO_LARGE);
+        if (!fits) {
+            assert_string_equal(b.error.text,
+                                "a step needs 16000 bytes beside the activations, more than 15999");
+        }
+        eng_exec_done(&exec);
+    }
+    base_arena_done(&b.arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +328,7 @@ int main(void)
         cmocka_unit_test(folding_leaves_results_in_the_callers_arena),
         cmocka_unit_test(constants_at_odd_addresses),
         cmocka_unit_test(activations_have_a_limit),
+        cmocka_unit_test(scratch_has_a_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -245,6 +245,13 @@ static void multinomial_rank(struct op_rig *rig)
 {
     floats(rig, 1, (int64_t[]){3});
 }
+static void groups_of_no_channels(struct op_rig *rig)
+{
+    ob_attr_int(&rig->attrs, "num_groups", INT64_MAX);
+    floats(rig, 3, (int64_t[]){2, 0, 2});
+    floats(rig, 1, (int64_t[]){0});
+    floats(rig, 1, (int64_t[]){0});
+}
 static void no_input(struct op_rig *rig)
 {
     op_absent(rig);
@@ -293,6 +300,8 @@ static const struct bad cases[] = {
     {"StringNormalizer", 13, normalizer_type, BASE_ERR_INVALID, "strings"},
     {"RandomNormal", 13, random_shape, BASE_ERR_INVALID, "not possible"},
     {"Multinomial", 13, multinomial_rank, BASE_ERR_INVALID, "samples from"},
+    {"GroupNormalization", 18, groups_of_no_channels, BASE_ERR_INVALID, "num_groups"},
+    {"GroupNormalization", 21, groups_of_no_channels, BASE_ERR_INVALID, "num_groups"},
     {"Shape", 13, no_input, BASE_ERR_INVALID, "input 0"},
     {"NonZero", 13, no_input, BASE_ERR_INVALID, "input 0"},
     {"If", 13, no_input, BASE_ERR_INVALID, "input 0"},

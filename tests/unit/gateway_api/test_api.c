@@ -5,6 +5,11 @@
 #include "api/api_views.h"
 #include "svc/device/devices.h"
 
+#include "base/cursor.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+
 static const char stages[] =
     "[{\"name\":\"simulate\",\"kind\":\"simulate\",\"percent\":100,\"max_failure\":0.1,\"min_"
     "sample\":10},"
@@ -51,8 +56,12 @@ static void test_routes_and_errors(void **state)
         {GW_METHOD_GET, "/api/v1/tasks?limit=0", NULL, 400, "limit is 1 to 500"},
         {GW_METHOD_GET, "/api/v1/tasks?limit=501", NULL, 400, "limit is 1 to 500"},
         {GW_METHOD_GET, "/api/v1/tasks?after=xyz", NULL, 400, "after is 16"},
-        {GW_METHOD_GET, "/api/v1/tasks?page=2", NULL, 400, "limit and after"},
-        {GW_METHOD_GET, "/api/v1/tasks/a?limit=1", NULL, 400, "no parameters"},
+        {GW_METHOD_GET, "/api/v1/tasks?page=2", NULL, 400,
+         "unknown parameter 'page': the parameters are limit and after"},
+        {GW_METHOD_GET, "/api/v1/tasks/a?limit=1", NULL, 400,
+         "unknown parameter 'limit': this resource takes no parameters"},
+        {GW_METHOD_GET, "/api/v1/rollouts?x", NULL, 400, "unknown parameter 'x': the parameters"},
+        {GW_METHOD_GET, "/api/v1/devices/count?zzz=1", NULL, 400, "unknown parameter 'zzz': this"},
         {GW_METHOD_GET, "/api/v1/rollouts/1", NULL, 400, "16 lower-case hex"},
         {GW_METHOD_GET, "/api/v1/rollouts/0000000000000001", NULL, 404, "no such rollout"},
         {GW_METHOD_GET, "/api/v1/rollouts/0000000000000001/log", NULL, 404, "no such rollout"},
@@ -679,6 +688,34 @@ static void test_the_largest_report_number(void **state)
     json_decref(shown);
 }
 
+// What could not be stored says so, and what it was.
+static void test_a_pack_without_room(void **state)
+{
+    struct api_kit kit;
+    struct base_writer writer;
+    struct api_answer answer;
+    struct rlimit before;
+    static uint8_t blob[200000];
+    static uint8_t pack[sizeof(blob) + 4];
+
+    (void)state;
+    api_kit_init(&kit);
+    base_writer_init(&writer, pack, sizeof(pack));
+    base_writer_u32(&writer, sizeof(blob));
+    base_writer_bytes(&writer, blob, sizeof(blob));
+    (void)signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    const struct rlimit small = {.rlim_cur = 1000, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    api_send(&kit, GW_METHOD_PUT, "/api/v1/exclusive", pack, base_writer_size(&writer), &answer);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(answer.status, 507);
+    assert_string_equal(api_text(answer.json, "detail"),
+                        "pack: its 1 blobs were not stored: storage full");
+    api_answer_done(&answer);
+    api_kit_done(&kit);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -686,6 +723,7 @@ int main(void)
         cmocka_unit_test(test_post_needs_the_json_type),
         cmocka_unit_test(test_half_a_kill_kills_nothing),
         cmocka_unit_test(test_blobs),
+        cmocka_unit_test(test_a_pack_without_room),
         cmocka_unit_test(test_tasks_and_versions),
         cmocka_unit_test(test_task_pages),
         cmocka_unit_test(test_rollout_life),

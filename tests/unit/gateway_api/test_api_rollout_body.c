@@ -166,6 +166,9 @@ static const struct {
     {STAGE("\"name\":\"a\",\"kind\":\"full\",\"max_failure\":0,\"statement\":\"_w\","
            "\"tolerance\":{\"absolute\":1}"),
      "stages[0].tolerance: for a shadow stage only"},
+    {STAGE("\"name\":\"a\",\"kind\":\"full\",\"max_failure\":0,\"statement\":\"_w\",\"rule\":"
+           "\"logrank\",\"max_rise\":0.1,\"retries\":{\"download\":1}"),
+     "stages[0].retries.download: the rule logrank"},
     {SHADOW("1e-6"), "stages[0].tolerance: not an object"},
     {SHADOW("{\"absolut\":1}"), "stages[0].tolerance.absolut: unknown field"},
     {SHADOW("{\"absolute\":-1}"), "stages[0].tolerance.absolute"},

@@ -14,7 +14,8 @@
 #include <cmocka.h>
 
 #define VALUE_BYTES 3000u
-#define PUTS        40u // that find no room, in groups of their own
+#define LARGE_BYTES 100000u // pages of their own, written at once
+#define PUTS        40u     // that find no room, in groups of their own
 
 struct lines {
     unsigned begins;
@@ -36,20 +37,27 @@ static void keep(void *ctx, enum base_log_level level, const char *area, const c
 struct put {
     struct gw_store_op op;
     uint64_t id;
+    size_t size;
 };
 
 static enum base_status apply(struct gw_store_txn *txn, struct gw_store_op *self)
 {
-    static uint8_t value[VALUE_BYTES];
-    struct gw_key key = gw_key_u64(((const struct put *)self)->id);
-    return gw_store_txn_put(txn, GW_TABLE_DEVICES, &key, value, sizeof(value));
+    static uint8_t value[LARGE_BYTES];
+    const struct put *put = (const struct put *)self;
+    struct gw_key key = gw_key_u64(put->id);
+    return gw_store_txn_put(txn, GW_TABLE_DEVICES, &key, value, put->size);
+}
+
+static enum base_status put_size(struct gw_store *store, uint64_t id, size_t size)
+{
+    struct put put = {.id = id, .size = size};
+    put.op.apply = apply;
+    return gw_store_submit_wait(store, &put.op);
 }
 
 static enum base_status put_wait(struct gw_store *store, uint64_t id)
 {
-    struct put put = {.id = id};
-    put.op.apply = apply;
-    return gw_store_submit_wait(store, &put.op);
+    return put_size(store, id, VALUE_BYTES);
 }
 
 static bool is_full(struct gw_store *store)
@@ -107,8 +115,52 @@ static void test_full(void **state)
     assert_int_equal(system(command), 0);
 }
 
+// A write that the end of the disk cuts short is one that found no room, though LMDB says EIO: from
+// the first on. `limit`: of the file, within a page and at the end of one.
+static void check_cut_short(rlim_t limit)
+{
+    char dir[64] = "/tmp/walle-full-XXXXXX";
+    char command[96];
+    assert_non_null(mkdtemp(dir));
+    struct gw_store_options options = {.dir = dir, .commit_delay_us = 1};
+    struct gw_store *store = NULL;
+    struct base_error error = {0};
+    assert_int_equal(gw_store_open(&options, &store, &error), BASE_OK);
+    (void)signal(SIGXFSZ, SIG_IGN);
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    const struct rlimit small = {.rlim_cur = limit, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    uint64_t id = 0;
+    enum base_status status = BASE_OK;
+    while (status == BASE_OK) {
+        status = put_size(store, id++, LARGE_BYTES);
+    }
+    bool full = is_full(store);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(status, BASE_ERR_FULL);
+    assert_true(full);
+    assert_true(id > 1);
+    assert_int_equal(put_size(store, id, LARGE_BYTES), BASE_OK);
+    gw_store_close(store);
+    assert_int_equal(gw_store_open(&options, &store, &error), BASE_OK);
+    gw_store_close(store);
+    (void)snprintf(command, sizeof(command), "rm -rf %s", dir);
+    assert_int_equal(system(command), 0);
+}
+
+static void test_cut_short(void **state)
+{
+    (void)state;
+    check_cut_short(512u * 1024);
+    check_cut_short(512u * 1024 + 1000);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_full)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_full),
+        cmocka_unit_test(test_cut_short),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

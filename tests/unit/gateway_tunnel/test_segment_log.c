@@ -164,6 +164,42 @@ static uint64_t read_all(struct gw_segment_log *log, uint64_t first)
     return number - first;
 }
 
+// No byte of a record's head is what lay in memory before it.
+static void test_whole_head(void **state)
+{
+    (void)state;
+    uint8_t heads[2][GW_SEGMENT_RECORD_HEAD];
+    struct item *item = make_item(7, 100);
+    memset(heads[0], 0x00, sizeof(heads[0]));
+    memset(heads[1], 0xff, sizeof(heads[1]));
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(gw_segment_record_encode(&item->batch, heads[i]),
+                         GW_SEGMENT_RECORD_HEAD + 100);
+    }
+    assert_memory_equal(heads[0], heads[1], sizeof(heads[0]));
+    free(item);
+}
+
+// A name that no log writes is somebody else's file, though it reads as a number.
+static void test_other_names(void **state)
+{
+    (void)state;
+    struct gw_segment_log *log = open_log(0);
+    for (uint64_t i = 0; i < 20; i++) {
+        assert_int_equal(submit(log, i, 50), BASE_OK);
+    }
+    wait_done(20);
+    gw_segment_log_close(log);
+    char path[160];
+    (void)snprintf(path, sizeof(path), "%s/segment-00000000000000AB", dir);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fclose(file), 0);
+    log = open_log(0);
+    assert_int_equal(read_all(log, 0), 20);
+    gw_segment_log_close(log);
+}
+
 static void test_write_restart_read(void **state)
 {
     (void)state;
@@ -484,6 +520,8 @@ static void test_one_process(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_whole_head),
+        cmocka_unit_test_setup_teardown(test_other_names, setup, teardown),
         cmocka_unit_test_setup_teardown(test_write_restart_read, setup, teardown),
         cmocka_unit_test_setup_teardown(test_segments_roll_and_go, setup, teardown),
         cmocka_unit_test_setup_teardown(test_reader_follows, setup, teardown),

@@ -132,6 +132,68 @@ static void test_long_numbers(void **state)
     }
 }
 
+// Each limit is said as what it is, with the line where there is one.
+static void test_limits_are_named(void **state)
+{
+    static const struct {
+        const char *head, *unit;
+        size_t count;
+        const char *tail;
+        uint32_t line;
+        const char *says; // NULL: it compiles
+    } cases[] = {
+        {"\n", "x", DEV_VM_NAME_MAX, " = 1\n", 0, NULL},
+        {"\n", "x", DEV_VM_NAME_MAX + 1, " = 1\n", 2, "a name of over 255 bytes"},
+        {"a = 1\na.", "x", 300, " = 1\n", 2, "a name of over 255 bytes"},
+        {"import a", ".abcdefg", 40, "\n", 0, "a name of over 255 bytes"},
+        {"x = '", "x", 300, "'\n", 0, NULL},
+        {"def f(*a):\n    return a\nf(", "1,", DEV_VM_ARGUMENTS_MAX, ")\n", 0, NULL},
+        {"\nf(", "1,", DEV_VM_ARGUMENTS_MAX + 1, ")\n", 2, "a call of over 255 arguments"},
+        {"\nf(", "'a',", DEV_VM_ARGUMENTS_MAX + 2, ")\n", 2, "a call of over 255 arguments"},
+        {"x = a.f(a=1", ",*b", 300, ")\n", 1, "a call of over 255 arguments"},
+        {"f(", "a=1,", DEV_VM_ARGUMENTS_MAX, ")\n", 0, NULL},
+        {"f(", "a=1,", DEV_VM_ARGUMENTS_MAX + 1, ")\n", 1, "a call of over 255 arguments"},
+        {"f(", "a=1,", DEV_VM_ARGUMENTS_MAX, "**a)\n", 1, "a call of over 255 arguments"},
+        {"class A(", "object,", DEV_VM_ARGUMENTS_MAX - 2, "):\n    pass\n", 0, NULL},
+        {"class A(", "object,", DEV_VM_ARGUMENTS_MAX - 1, "):\n    pass\n", 1, "a call of over"},
+        {"x = [", "1,", 3000, "]\n", 0, NULL},
+        {"def f():\n", "    f()\n", 10000, "", 0, "bytecode: function of over 32768 bytes"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char *rest = repeated(cases[i].unit, cases[i].count, cases[i].tail);
+        char *source = malloc(strlen(cases[i].head) + strlen(rest) + 1);
+        struct base_error error = {0};
+        assert_non_null(source);
+        (void)memcpy(source, cases[i].head, strlen(cases[i].head));
+        (void)memcpy(source + strlen(cases[i].head), rest, strlen(rest) + 1);
+        enum base_status status = compile(source, &error);
+        const char *says = status == BASE_OK ? "" : error.text;
+        if ((status == BASE_OK) != (cases[i].says == NULL) || error.line != cases[i].line ||
+            strstr(says, cases[i].says != NULL ? cases[i].says : "") == NULL) {
+            fail_msg("case %zu: %s (%s), line %u", i, base_status_text(status), says, error.line);
+        }
+        free(source);
+        free(rest);
+    }
+}
+
+static void test_too_many_names(void **state)
+{
+    (void)state;
+    enum { COUNT = 30000, LINE = 24 };
+    struct base_error error = {0};
+    char *source = malloc((size_t)COUNT * LINE);
+    size_t size = 0;
+    assert_non_null(source);
+    for (unsigned i = 0; i < COUNT; i++) {
+        size += (size_t)snprintf(source + size, LINE, "v%u = %u\n", i, i);
+    }
+    assert_int_equal(compile(source, &error), BASE_ERR_INVALID);
+    assert_string_equal(error.text, "a device would refuse it: bytecode: over 16384 names");
+    free(source);
+}
+
 static void test_arguments(void **state)
 {
     (void)state;
@@ -222,6 +284,8 @@ int main(void)
         cmocka_unit_test(test_what_compiles_loads),
         cmocka_unit_test(test_hostile_source),
         cmocka_unit_test(test_long_numbers),
+        cmocka_unit_test(test_limits_are_named),
+        cmocka_unit_test(test_too_many_names),
         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_uploads_are_told),
         cmocka_unit_test(test_same_source_same_bytes),

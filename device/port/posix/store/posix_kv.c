@@ -9,6 +9,7 @@
 
 #include "base/os/errno_status.h"
 #include "base/os/regular_file.h"
+#include "base/os/write_all.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -105,6 +106,15 @@ static bool map_grow(struct posix_kv *kv)
     return true;
 }
 
+// LMDB makes EIO of a write that came back short, as on a disk that is full.
+static enum base_status status_of_commit(const struct posix_kv *kv, int result)
+{
+    mdb_filehandle_t fd = -1;
+    bool full = result == EIO && mdb_env_get_fd(kv->env, &fd) == MDB_SUCCESS &&
+                base_write_end_look(fd) == BASE_ERR_FULL;
+    return full ? BASE_ERR_FULL : posix_status_of_mdb(result);
+}
+
 static enum base_status kv_commit(void *ctx, const struct dev_kv_change *changes, uint32_t count)
 {
     struct posix_kv *kv = ctx;
@@ -117,7 +127,7 @@ static enum base_status kv_commit(void *ctx, const struct dev_kv_change *changes
     while (result == MDB_MAP_FULL && map_grow(kv)) {
         result = commit_once(kv, changes, count);
     }
-    return posix_status_of_mdb(result);
+    return status_of_commit(kv, result);
 }
 
 // ---- Reading
@@ -318,7 +328,7 @@ static enum base_status seal_values(struct posix_kv *kv)
     while (result == MDB_MAP_FULL && map_grow(kv)) {
         result = seal_once(kv);
     }
-    return posix_status_of_mdb(result);
+    return status_of_commit(kv, result);
 }
 
 static enum base_status open_sealed(struct posix_kv *kv, const char *path)

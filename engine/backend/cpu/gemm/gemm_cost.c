@@ -164,6 +164,7 @@ static size_t list_cuts(const struct eng_prepare *ctx, eng_plan_fn plan, const v
         if (rates.threads == 1 && is_for_threads(tuning)) {
             continue;
         }
+        base_assert(count < ENG_TUNING_COUNT);
         struct eng_prepare tuned = eng_tuning_context(ctx, tuning);
         tuned.arena = &arena;
         struct eng_gemm_plan *cut = &cuts[count];

@@ -297,6 +297,7 @@ static void round_mean(struct mean_run *run)
 // Mean times D, for one panel of columns after the other.
 static void correct(void *ctx, int64_t begin, int64_t end, uint32_t worker)
 {
+    base_assert((end - 1) * PANEL < ((const struct mean_run *)ctx)->mean->n); // a panel has columns
     (void)worker;
     const struct mean_run *run = ctx;
     const struct eng_gemm_mean *mean = run->mean;

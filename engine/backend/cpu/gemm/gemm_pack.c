@@ -50,6 +50,7 @@ static void pack_rows(const struct eng_gemm_source *gemm_source, const struct st
 static void pack_strided(const struct eng_gemm_source *gemm_source, const struct strip *strip,
                          float *out)
 {
+    base_assert(strip->columns <= strip->width);
     const float *from = strip->from;
     const int64_t stride = strip->stride, k = strip->k;
     const int64_t columns = strip->columns, width = strip->width;

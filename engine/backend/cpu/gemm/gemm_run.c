@@ -234,6 +234,8 @@ static void run_panel(const struct eng_gemm_plan *plan, const struct block *bloc
 {
     const uint32_t vl = plan->kernels->vl;
     const uint32_t nv = (count + vl - 1) / vl;
+    base_assert(nv <= ENG_GEMM_NV_MAX);
+    base_assert(plan->tile_rows <= plan->kernels->mr_max[nv]); // a kernel of so many rows
     const uint32_t width = (nv > 2 ? 2 : nv) * vl;
     struct eng_gemm_tile tile = {
         .lda = (size_t)plan->lda,

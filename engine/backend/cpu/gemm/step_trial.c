@@ -45,6 +45,8 @@ static enum base_status place_operand(struct eng_trial *trial, uint32_t tensor)
         return BASE_OK;
     }
     const size_t bytes = operand_bytes(trial, tensor);
+    base_assert(bytes >= eng_desc_bytes(&t->desc));
+    base_assert(bytes % ALIGNMENT == 0);
     float *buffer = aligned_alloc(ALIGNMENT, bytes);
     if (buffer == NULL) {
         return BASE_ERR_NOMEM;
@@ -141,6 +143,7 @@ static enum base_status time_once(const struct eng_step *step, const struct eng_
 static enum base_status time_step(const struct eng_step *step, const struct eng_run *run,
                                   uint64_t deadline_us, double *out_us)
 {
+    _Static_assert((MEASURE_REPEATS & (MEASURE_REPEATS - 1)) == 0, "doubling ends there");
     double us = 0;
     double best = 0;
     uint32_t repeats = 1;

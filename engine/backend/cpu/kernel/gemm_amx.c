@@ -44,6 +44,7 @@ static void leave(void)
 static void multiply(const struct eng_gemm_tile *gemm_tile, bool tall,
                      float sums[2 * SIDE][2 * SIDE])
 {
+    base_assert(tall == (gemm_tile->rows > SIDE));
     const size_t a_bytes = gemm_tile->lda * sizeof(float),
                  width = gemm_tile->n > SIDE ? 2 * SIDE : SIDE;
     const size_t b_bytes = width * sizeof(float), c_bytes = 2 * SIDE * sizeof(float);

@@ -52,6 +52,7 @@ static uint64_t read_xcr0(void)
 
 static void detect_x86(struct eng_cpu *cpu)
 {
+    base_assert(!cpu->avx2 && !cpu->avx512 && !cpu->amx_bf16); // what is not found stays so
     uint32_t a = 0;
     uint32_t b = 0;
     uint32_t c = 0;

@@ -248,6 +248,8 @@ enum base_status eng_cpu_prepare_one_hot(const struct eng_prepare *ctx,
         p->inner <= 0) {
         return BASE_ERR_UNSUPPORTED;
     }
+    base_assert(eng_desc_count(&program->tensors[command->outputs[0]].desc) ==
+                p->outer * p->depth * p->inner);
     struct index_state *s = base_arena_zalloc(ctx->arena, sizeof *s);
     if (s == NULL) {
         return BASE_ERR_NOMEM;

@@ -186,6 +186,7 @@ static void coarsen(struct eng_move *move)
                               .bytes = (uint32_t)bytes,
                               .src = r.src_offset,
                               .dst = r.dst_offset};
+    base_assert(r.rank <= DIMS);
     uint32_t last = r.rank - 1;
     uint32_t next = r.rank > 1 ? last - 1 : DIMS;
     coarse.n = r.size[last];
@@ -288,6 +289,7 @@ static bool join_pair(struct eng_move *left, const struct eng_move *right)
     memcpy(v.src2_stride, second->src_stride, sizeof v.src2_stride);
     v.n_dst = 2;
     if (v.m > 1) { // rows become an outer dim
+        base_assert(v.rank < DIMS);
         v.size[v.rank] = v.m;
         v.src_stride[v.rank] = first->m_src;
         v.src2_stride[v.rank] = second->m_src;
@@ -361,6 +363,7 @@ static enum base_status make_moves(const struct eng_command *command, uint32_t b
         }
         moved += elements;
         normalise(&r);
+        base_assert(count <= i); // a move of its own for each region at most
         moves[count] = classify(&r, bytes);
         bool joined = false;
         for (uint32_t k = 1; k <= PAIR_WINDOW && k <= count && !joined; k++) {
@@ -380,6 +383,7 @@ static enum base_status try_weave(const struct eng_prepare *ctx, const struct en
     struct eng_region regions[ENG_VEC_WEAVE_SOURCES_MAX];
     uint32_t count = command->u.raster.count;
     bool is_strided = false;
+    base_assert(raster_state->count == 0); // it is woven or moved
     if (bytes != sizeof(float) || count < 2 || count > ENG_VEC_WEAVE_SOURCES_MAX) {
         return BASE_ERR_UNSUPPORTED;
     }

@@ -111,6 +111,7 @@ struct unit {
 static void move_unit(const struct eng_move *move, const struct eng_vec_kernels *kernels,
                       const struct unit *unit)
 {
+    base_assert(unit->n > 0);
     const uint8_t *from = unit->from, *from2 = unit->from2;
     uint8_t *to = unit->to;
     const int64_t n = unit->n;

@@ -62,6 +62,7 @@ static bool find_strands(const struct eng_region *regions, uint32_t count, int64
         }
         covered += strands[i].n;
     }
+    base_assert(covered <= dst_row); // regions are disjoint
     *out_dst = dst;
     return covered == dst_row; // regions are disjoint: every column has its source
 }
