@@ -13,6 +13,7 @@
 #include "svc/rollout/rollout_figures.h"
 #include "svc/rollout/way_back.h"
 #include "svc/access/answers.h"
+#include "svc/trust/answer_batch.h"
 #include "svc/access/audit.h"
 #include "svc/content/blob_cache.h"
 #include "svc/control_thread.h"
@@ -33,7 +34,6 @@
 #include "svc/rollout/kill_places.h"
 #include "svc/view/release_list.h"
 
-#include "base/check.h"
 #include "base/prng.h"
 
 #include <stdio.h>
@@ -158,6 +158,7 @@ static void destroy_worker(struct gw_worker *worker)
     gw_meta_unref(worker->meta);
     gw_meta_unref(worker->next_meta);
     gw_cohorts_done(&worker->cohorts);
+    gw_answer_batch_free(worker->answers);
     pthread_mutex_destroy(&worker->inbox_lock);
     free(worker);
 }
@@ -269,20 +270,20 @@ enum base_status gw_worker_new(struct gw_core *core, void *post_ctx,
     pthread_mutex_init(&worker->inbox_lock, NULL);
     gw_cohorts_init(&worker->cohorts, &core->hash_key);
     gw_worker_on_hint(worker, NULL, NULL, NULL);
-    gw_answer_batch_init(&worker->answers);
+    enum base_status status = gw_answer_batch_new(&worker->answers);
     worker->revocations_seen = atomic_load_explicit(&core->revocations, memory_order_acquire);
     pthread_mutex_lock(&core->workers_lock);
     bool room = core->worker_count < GW_WORKERS_MAX;
-    if (room) {
+    if (room && status == BASE_OK) {
         worker->plan = gw_plan_ref(core->plan);
         atomic_init(&worker->plan_taken, worker->plan->generation);
         worker->meta = gw_meta_ref(core->meta);
         core->workers[core->worker_count++] = worker;
     }
     pthread_mutex_unlock(&core->workers_lock);
-    if (!room) {
+    if (!room || status != BASE_OK) {
         destroy_worker(worker);
-        return BASE_ERR_LIMIT;
+        return room ? status : BASE_ERR_LIMIT;
     }
     *out_worker = worker;
     return BASE_OK;
@@ -294,7 +295,6 @@ void gw_worker_free(struct gw_worker *worker)
         return;
     }
     struct gw_core *core = worker->core;
-    base_assert(worker->answers.count == 0); // no exchange is unfinished
     gw_worker_flush_touches(worker);
     pthread_mutex_lock(&core->workers_lock);
     for (uint32_t i = 0; i < core->worker_count; i++) {

@@ -6,13 +6,13 @@
 #include "svc/core.h"
 #include "svc/device/device_table.h"
 #include "svc/plan/cohort.h"
-#include "svc/trust/answer_batch.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
 #define GW_LATENCY_BOUNDS 14u
 
+struct gw_answer_batch;
 struct gw_meta;
 struct gw_plan;
 
@@ -66,8 +66,8 @@ struct gw_worker {
     struct gw_device_touch touches[GW_TOUCHES_MAX];
     uint32_t touch_count;
 
-    struct gw_answer_batch answers; // that wait to be signed
-    gw_alarm_fn alarm_set;          // NULL: nobody will call
+    struct gw_answer_batch *answers; // that wait to be signed
+    gw_alarm_fn alarm_set;           // NULL: nobody will call
     void *alarm_ctx;
 
     gw_hint_fn hint_write;

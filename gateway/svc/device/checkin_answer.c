@@ -13,6 +13,7 @@
 #include "svc/device/strangers.h"
 #include "svc/plan/attr_pool.h"
 #include "svc/reply.h"
+#include "svc/trust/answer_batch.h"
 #include "svc/trust/director.h"
 #include "svc/core_worker.h"
 

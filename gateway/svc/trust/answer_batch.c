@@ -10,8 +10,11 @@
 #include "svc/core_worker.h"
 #include "svc/plan/plan.h"
 #include "svc/reply.h"
+#include "svc/trust/director_answer.h"
 #include "svc/trust/director_private.h"
+#include "wire/trust/answer.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct gw_answer_wait {
@@ -24,13 +27,30 @@ struct gw_answer_wait {
     uint8_t payload[]; // of the director
 };
 
-void gw_answer_batch_init(struct gw_answer_batch *batch)
+struct gw_answer_batch {
+    struct gw_answer_wait *first; // who waits, in the order in which they came
+    struct gw_answer_wait **last; // the link behind them
+    uint32_t count;
+    bool alarmed;       // the transport will call
+    uint64_t signed_us; // monotonic time of the last signature; 0: none yet
+    struct wire_sha256 nodes[WIRE_ANSWER_NODES_MAX]; // of the tree that is signed
+};
+
+enum base_status gw_answer_batch_new(struct gw_answer_batch **out_batch)
 {
-    batch->first = NULL;
+    struct gw_answer_batch *batch = calloc(1, sizeof(*batch));
+    if (batch == NULL) {
+        return BASE_ERR_NOMEM;
+    }
     batch->last = &batch->first;
-    batch->count = 0;
-    batch->alarmed = false;
-    batch->signed_us = 0;
+    *out_batch = batch;
+    return BASE_OK;
+}
+
+void gw_answer_batch_free(struct gw_answer_batch *batch)
+{
+    base_assert(batch == NULL || batch->count == 0); // no exchange is unfinished
+    free(batch);
 }
 
 static uint64_t now_us(const struct gw_worker *worker)
@@ -85,7 +105,7 @@ static enum base_status tree_sign(struct gw_worker *worker, const struct gw_answ
 {
     const struct wire_verifier verifier = gw_director_verifier(worker->core);
     const struct wire_hasher hasher = wire_verifier_hasher(&verifier);
-    struct wire_sha256 *nodes = worker->answers.nodes;
+    struct wire_sha256 *nodes = worker->answers->nodes;
     uint8_t head[WIRE_ANSWER_HEAD_BYTES];
     uint32_t size = 0;
     for (; first != NULL; first = first->next) {
@@ -133,15 +153,15 @@ static struct gw_answer_wait *row_take(struct gw_answer_batch *batch)
 
 void gw_answer_batch_sign(struct gw_worker *worker)
 {
-    while (worker->answers.count > 0) {
-        worker->answers.signed_us = now_us(worker);
-        sign_for(worker, row_take(&worker->answers));
+    while (worker->answers->count > 0) {
+        worker->answers->signed_us = now_us(worker);
+        sign_for(worker, row_take(worker->answers));
     }
 }
 
 static void wait_or_sign(struct gw_worker *worker)
 {
-    struct gw_answer_batch *batch = &worker->answers;
+    struct gw_answer_batch *batch = worker->answers;
     uint64_t since_us = now_us(worker) - batch->signed_us;
     bool may_wait = worker->alarm_set != NULL && batch->signed_us != 0;
     if (batch->count >= WIRE_ANSWERS_MAX || !may_wait || since_us >= GW_ANSWER_WAIT_US) {
@@ -154,7 +174,7 @@ static void wait_or_sign(struct gw_worker *worker)
 
 void gw_answer_batch_add(struct gw_worker *worker, const struct gw_answer_ask *ask)
 {
-    struct gw_answer_batch *batch = &worker->answers;
+    struct gw_answer_batch *batch = worker->answers;
     struct gw_exchange *exchange = ask->exchange;
     uint8_t payload[WIRE_STATEMENT_BYTES_MAX];
     size_t size = 0;
@@ -188,6 +208,6 @@ void gw_worker_on_alarm(struct gw_worker *worker, gw_alarm_fn set, void *ctx)
 
 void gw_worker_alarm(struct gw_worker *worker)
 {
-    worker->answers.alarmed = false;
+    worker->answers->alarmed = false;
     gw_answer_batch_sign(worker);
 }

@@ -6,23 +6,13 @@
 #define GW_ANSWER_BATCH_H
 
 #include "svc/exchange.h"
-#include "wire/trust/answer.h"
 #include "wire/trust/meta.h"
 #include "wire/trust/offer.h"
 
 #define GW_ANSWER_WAIT_US 2000u // between two signatures of a worker, and so long an answer waits
 
+struct gw_answer_batch;
 struct gw_worker;
-struct gw_answer_wait;
-
-struct gw_answer_batch {
-    struct gw_answer_wait *first; // who waits, in the order in which they came
-    struct gw_answer_wait **last; // the link behind them
-    uint32_t count;
-    bool alarmed;       // the transport will call
-    uint64_t signed_us; // monotonic time of the last signature; 0: none yet
-    struct wire_sha256 nodes[WIRE_ANSWER_NODES_MAX]; // of the tree that is signed
-};
 
 // Fills the reply with the answer in front of `offers`; the exchange is finished behind it. BUSY is
 // `offers` NULL: nothing could be signed.
@@ -37,7 +27,8 @@ struct gw_answer_ask {
     gw_answered_fn answered;
 };
 
-void gw_answer_batch_init(struct gw_answer_batch *batch);
+BASE_NODISCARD enum base_status gw_answer_batch_new(struct gw_answer_batch **out_batch);
+void gw_answer_batch_free(struct gw_answer_batch *batch); // nobody waits; accepts NULL
 // Answers now or later: the exchange is the batch's until it is finished.
 void gw_answer_batch_add(struct gw_worker *worker, const struct gw_answer_ask *ask);
 // Signs for all that wait.

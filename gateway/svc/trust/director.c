@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "svc/core_private.h"
+#include "svc/trust/director_answer.h"
 #include "svc/trust/director_private.h"
 
 #include <stdlib.h>

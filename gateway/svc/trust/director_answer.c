@@ -2,12 +2,11 @@
 // the immutable metadata the worker was handed. An answer is given only when there is something to
 // say; here it costs a signature of its own, and together with others (trust/answer_batch.c) they
 // share one.
-#include "svc/trust/director.h"
+#include "svc/trust/director_answer.h"
 
 #include "wire/profile.h"
 #include "svc/reply.h"
 #include "svc/route.h"
-#include "svc/trust/answer_batch.h"
 #include "svc/trust/director_private.h"
 #include "svc/core_worker.h"
 #include "svc/core_private.h"

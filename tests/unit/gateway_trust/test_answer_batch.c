@@ -3,6 +3,7 @@
 #include "director_kit.h"
 
 #include "svc/core_worker.h"
+#include "svc/trust/answer_batch.h"
 #include "svc/trust/director_private.h"
 #include "wire/trust/answer.h"
 
