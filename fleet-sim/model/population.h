@@ -40,6 +40,7 @@ enum sim_stream {
     SIM_STREAM_SESSION,
     SIM_STREAM_CLOCK,
     SIM_STREAM_BUSINESS,
+    SIM_STREAM_RUN_TIME,
 };
 
 struct sim_population {

@@ -54,6 +54,7 @@ struct sim_options {
     char enrol_token[SIM_TOKEN_TEXT_MAX]; // empty: nobody enrols
     char token[SIM_TOKEN_TEXT_MAX];       // of an operator, to watch the rollout with; empty: none
     char credentials[SIM_TEXT_MAX];       // file; empty: nobody has one
+    char virtual_dir[SIM_TEXT_MAX]; // data folder of the gateway in virtual time; empty: real time
     // When to stop.
     uint32_t duration_s;        // 0: no limit
     uint32_t coverage_ppm;      // 0: not asked

@@ -5,6 +5,7 @@
 
 #include "device/port.h"
 
+struct sim_flight;
 struct sim_link;
 struct sim_blob;
 
@@ -43,6 +44,7 @@ struct sim_exchange {
     // Of the socket transport.
     struct sim_link *link;
     int32_t stream;
+    struct sim_flight *flight; // of the one to the core in this process (virtual/core_gateway.h)
     // Of the in-process one.
     struct sim_exchange *next;
     int status;

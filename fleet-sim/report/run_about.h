@@ -19,7 +19,7 @@ struct sim_about {
 };
 
 // `version` is the one that the report explains, NULL when none was met; `task` names the task
-// then, or is empty. The run ended just now, after `duration_s`.
+// then, or is empty. The run ended just now, and took `duration_s` of this machine's time.
 void sim_about_fill(const struct sim_version *version, const char *task, double duration_s,
                     struct sim_about *out);
 

@@ -189,7 +189,9 @@ static json_t *about(const struct sim_run_result *result)
     const struct sim_about *a = &result->about;
     const struct sim_options *options = result->options;
     char gateway[SIM_TEXT_MAX + 24] = "";
-    if (!options->local) {
+    if (options->virtual_dir[0] != '\0') {
+        (void)snprintf(gateway, sizeof(gateway), "virtual:%s", options->virtual_dir);
+    } else if (!options->local) {
         (void)snprintf(gateway, sizeof(gateway), "%s://%s:%u", options->tls ? "https" : "http",
                        options->host, options->port);
     }
@@ -211,6 +213,11 @@ enum base_status sim_run_json_write(const struct sim_run_result *result, FILE *f
         "completed", number(result->completed), "failed", number(result->failed), "duration_s",
         result->duration_s, "rate", result->rate, "seed", number(options->seed), "command",
         options->command);
+    if (root != NULL && result->digest[0] != '\0') {
+        (void)json_object_set_new(
+            root, "virtual",
+            json_pack("{s:s, s:f}", "digest", result->digest, "took_s", result->took_s));
+    }
     json_t *rest = json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "exposed",
         number(result->verdict.exposed), "exposed_back_as_before",

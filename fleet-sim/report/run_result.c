@@ -67,6 +67,11 @@ void sim_gateway_text(const struct sim_options *options, char out[SIM_GATEWAY_TE
         (void)snprintf(out, SIM_GATEWAY_TEXT_MAX, "in this process, no gateway");
         return;
     }
+    if (options->virtual_dir[0] != '\0') {
+        (void)snprintf(out, SIM_GATEWAY_TEXT_MAX, "the gateway's core in virtual time, from %s",
+                       options->virtual_dir);
+        return;
+    }
     (void)snprintf(out, SIM_GATEWAY_TEXT_MAX, "gateway %s:%u %s", options->host, options->port,
                    options->tls ? "by TLS" : "in clear text");
 }

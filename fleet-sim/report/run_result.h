@@ -15,7 +15,7 @@
 #include "wire/report.h"
 
 #define SIM_CAUSE_MAX         512
-#define SIM_GATEWAY_TEXT_MAX  (SIM_TEXT_MAX + 40)
+#define SIM_GATEWAY_TEXT_MAX  (SIM_TEXT_MAX + 64)
 #define SIM_RELEASE_TEXT_MAX  (WIRE_TASK_NAME_MAX + SIM_LABEL_MAX + 2)
 #define SIM_ROLLOUTS_TOLD_MAX 32
 #define SIM_ROLLOUT_TEXT_MAX  512
@@ -63,6 +63,8 @@ struct sim_run_result {
     struct sim_law law;      // likewise
     struct sim_trust_result trust;
     double duration_s;
+    double took_s;   // on this machine; in real time as long
+    char digest[17]; // of a run in virtual time: equal runs have equal ones; empty in real time
     double rate;          // devices a second from offer to first run, see sim_result_rate
     uint8_t rate_version; // the version it is of
     uint64_t peak_rss_bytes;

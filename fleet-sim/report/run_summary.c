@@ -203,6 +203,12 @@ void sim_summary_print(const struct sim_run_result *result, const struct sim_wat
 {
     (void)fprintf(log, "\n%s after %.1f s: %s\n", sim_outcome_text(result->outcome),
                   result->duration_s, result->ended);
+    if (result->digest[0] != '\0') {
+        (void)fprintf(log, "  time        virtual: it took %.1f s here, %.1f times as fast\n",
+                      result->took_s, result->took_s > 0 ? result->duration_s / result->took_s : 0);
+        (void)fprintf(log, "  digest      %s: the same options and folder give the same run\n",
+                      result->digest);
+    }
     print_about(result, log);
     print_rollouts(result, log);
     (void)fprintf(log, "  devices     %llu %s of %u; %u carriers, %u connections of their own\n",

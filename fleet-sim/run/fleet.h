@@ -49,6 +49,8 @@
 #define SIM_TURNS_MAX      64 // ticks and runs of one device before others get their turn
 #define SIM_WAKES_PER_TURN 256
 #define SIM_PAGE_BYTES     4096
+#define SIM_RUN_US_MIN     400 // of a run in virtual time
+#define SIM_RUN_US_SPREAD  1200
 #define SIM_BUSINESS_MIN   0.01 // requests of each device a minute
 #define SIM_BUSINESS_MAX   6000
 #define SIM_META_BYTES_EXPECTED                                                                    \
@@ -152,6 +154,7 @@ struct sim_shard {
     const struct sim_options *options;
     struct sim_population population;
     struct base_clock_port clock;
+    bool virtual_time; // `clock` stands still until somebody moves it
     uint64_t start_us;
     uint64_t end_us; // when the shard ended
     uint32_t number;
@@ -226,6 +229,7 @@ struct sim_share {
     uint32_t number; // of the shard
     uint32_t first;  // index of its first device
     uint32_t count;
+    const struct base_clock_port *clock; // virtual; NULL: real time
 };
 
 // Shard: set up on the coordinator's thread, run on its own, torn down after it ended.
@@ -235,6 +239,11 @@ BASE_NODISCARD enum base_status sim_shard_init(struct sim_shard *shard,
                                                struct sim_versions *versions);
 void sim_shard_done(struct sim_shard *shard);
 void sim_shard_run(struct sim_shard *shard); // until stop, or all devices are done when local
+// The same by hand, for a loop that moves the time itself: once, then turn by turn, then once. A
+// turn does what is due and returns when the next one is.
+void sim_shard_begin(struct sim_shard *shard);
+uint64_t sim_shard_turn(struct sim_shard *shard);
+void sim_shard_end(struct sim_shard *shard);
 // Index in the population of a shard's device: its number in the fleet, or the first one of its
 // own series that `where` holds for.
 uint64_t sim_shard_index(const struct sim_shard *shard, uint32_t device);

@@ -383,6 +383,15 @@ static bool exclusive_ok(struct sim_shard *shard, const struct sim_awake *awake,
     return ok;
 }
 
+// How long a run takes in virtual time: the same on every machine.
+static uint64_t run_us(const struct sim_shard *shard, const struct sim_awake *awake)
+{
+    uint64_t number = sim_shard_index(shard, awake->device);
+    uint64_t draw = sim_draw(shard->options->seed + shard->devices[awake->device].wakes, number,
+                             SIM_STREAM_RUN_TIME);
+    return SIM_RUN_US_MIN + draw % SIM_RUN_US_SPREAD;
+}
+
 // Runs the job that the runtime asked for. False when the device was killed by it.
 static bool run_job(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
 {
@@ -412,6 +421,9 @@ static bool run_job(struct sim_shard *shard, struct sim_awake *awake, uint64_t n
     struct sim_task_end end;
     const struct sim_run_data data = sim_behaving_data(awake);
     sim_runner_run(&shard->runner, job, &data, &end);
+    if (shard->virtual_time) { // what the script took here says nothing of a phone
+        end.end.duration_us = run_us(shard, awake);
+    }
     uint32_t delay_ms = 0;
     if (rule != NULL && injected(job, rule, &end, &delay_ms)) {
         awake->late_end = shard->ledger.alloc->alloc(shard->ledger.alloc->ctx, sizeof(end));

@@ -79,6 +79,7 @@ enum key {
     KEY_BUSINESS,
     KEY_UPSTREAM,
     KEY_TASKS,
+    KEY_VIRTUAL,
     KEY_DEVICES = 'n',
 };
 
@@ -128,6 +129,10 @@ static const struct argp_option table[] = {
     {"no-live", KEY_NO_LIVE, 0, 0, "A line every few seconds instead of the live view", GROUP_BOTH},
     {0, 0, 0, 0, "run, against a gateway:", GROUP_RUN},
     {"gateway", KEY_GATEWAY, "URL", 0, "https://HOST:PORT, or http://HOST:PORT for h2c", GROUP_RUN},
+    {"virtual", KEY_VIRTUAL, "DIR", 0,
+     "In virtual time, against the gateway's core in this process, which goes on from a copy of "
+     "this data folder of a gateway that is not running",
+     GROUP_RUN},
     {"gateway-tls", KEY_GATEWAY_TLS, "URL", 0, "Another address for dedicated connections",
      GROUP_RUN},
     {"dedicated", KEY_DEDICATED, "K", 0, "Devices with a connection of their own (0)", GROUP_RUN},
@@ -567,6 +572,8 @@ static error_t on_option(int key, char *value, struct argp_state *state)
         return take_token(parse, "token-file", value, options->token);
     case KEY_CREDENTIALS:
         return take_text(parse, "credentials", value, options->credentials);
+    case KEY_VIRTUAL:
+        return take_text(parse, "virtual", value, options->virtual_dir);
     case KEY_VERSION:
         return take_text(parse, "version", value, options->version);
     case KEY_RATE:
@@ -685,9 +692,11 @@ static enum base_status check_run(struct parse *parse)
     if (parse->task != NULL && take_text(parse, "task", parse->task, options->task) != 0) {
         return BASE_ERR_INVALID;
     }
-    if (options->host[0] == 0) {
-        return base_error_set(parse->error, BASE_ERR_INVALID, "run needs --gateway URL");
+    if (options->host[0] == 0 && options->virtual_dir[0] == 0) {
+        return base_error_set(parse->error, BASE_ERR_INVALID,
+                              "run needs --gateway URL, or --virtual DIR");
     }
+    BASE_TRY(sim_check_virtual(options, parse->error));
     if (options->has_key == (options->root_bytes > 0)) {
         return base_error_set(parse->error, BASE_ERR_INVALID,
                               "run needs either --root FILE, which says who may sign what, or "

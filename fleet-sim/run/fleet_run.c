@@ -16,6 +16,7 @@
 #include "run/fleet_outcome.h"
 #include "run/fleet_settle.h"
 #include "run/fleet_trust.h"
+#include "run/fleet_virtual.h"
 #include "run/gateway_watch.h"
 #include "run/live_view.h"
 #include "run/preflight.h"
@@ -51,6 +52,8 @@ struct sim_fleet {
     struct sim_upstream *upstream;
     struct sim_timeline timeline;
     struct sim_live live;
+    struct sim_virtual *virtual; // NULL: real time
+    struct base_clock_port clock;
     uint64_t start_us;
     struct sim_counters counters; // summed at the last row
     double goal_s;                // when the goal was reached; negative: not yet
@@ -61,7 +64,7 @@ struct sim_fleet {
 
 static double seconds(const struct sim_fleet *fleet)
 {
-    return (double)(base_clock_mono_us() - fleet->start_us) / 1e6;
+    return (double)(fleet->clock.mono_us(fleet->clock.ctx) - fleet->start_us) / 1e6;
 }
 
 // ---- Start ----
@@ -102,7 +105,8 @@ static enum base_status shards_init(struct sim_fleet *fleet, struct base_error *
             return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
         }
         fleet->shards[fleet->shard_count++] = shard;
-        const struct sim_share share = {i, first, count};
+        const struct sim_share share = {i, first, count,
+                                        fleet->virtual != NULL ? &fleet->clock : NULL};
         enum base_status status = sim_shard_init(shard, &share, options, &fleet->versions);
         if (status != BASE_OK) {
             return base_error_set(error, status, "cannot set up the devices: %s",
@@ -111,6 +115,9 @@ static enum base_status shards_init(struct sim_fleet *fleet, struct base_error *
         shard->runner.model_store = fleet->models;
         if (options->local) {
             BASE_TRY(sim_local_load(shard, options, error));
+        }
+        if (fleet->virtual != NULL) {
+            BASE_TRY(sim_virtual_attach(fleet->virtual, shard, error));
         }
         shard->credentials = fleet->credentials;
         BASE_TRY(sim_enrol_check(shard, error));
@@ -165,6 +172,10 @@ static enum base_status fleet_start(struct sim_fleet *fleet, struct base_error *
 {
     const struct sim_options *options = fleet->options;
     BASE_TRY(make_folders(options->out, error));
+    if (options->virtual_dir[0] != '\0') {
+        BASE_TRY(sim_virtual_new(options, &fleet->virtual, error));
+        fleet->clock = *sim_virtual_clock(fleet->virtual);
+    }
     fleet->base = event_base_new();
     if (fleet->base == NULL || sim_timeline_init(&fleet->timeline, base_alloc_heap()) != BASE_OK) {
         return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
@@ -184,6 +195,8 @@ static enum base_status fleet_start(struct sim_fleet *fleet, struct base_error *
             .token = base_str_of(options->token),
             .rollout = options->until_rollout != 0 ? options->until_rollout : options->rollout,
             .task = options->task,
+            .answer = fleet->virtual != NULL ? sim_virtual_answer : NULL,
+            .answer_ctx = fleet->virtual,
         };
         if (sim_watch_new(&watch, &fleet->watch) != BASE_OK) {
             return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
@@ -198,8 +211,8 @@ static enum base_status fleet_start(struct sim_fleet *fleet, struct base_error *
                                       error));
     }
     BASE_TRY(shards_init(fleet, error));
-    fleet->start_us = base_clock_mono_us();
-    for (uint32_t i = 0; i < fleet->shard_count; i++) {
+    fleet->start_us = fleet->clock.mono_us(fleet->clock.ctx);
+    for (uint32_t i = 0; i < fleet->shard_count && fleet->virtual == NULL; i++) {
         if (pthread_create(&fleet->shards[i]->thread, NULL, shard_main, fleet->shards[i]) != 0) {
             return base_error_set(error, BASE_ERR_NOMEM, "cannot start a thread");
         }
@@ -213,7 +226,7 @@ static enum base_status fleet_start(struct sim_fleet *fleet, struct base_error *
 static bool shards_done(const struct sim_fleet *fleet)
 {
     for (uint32_t i = 0; i < fleet->shard_count; i++) {
-        if (!atomic_load(&fleet->shards[i]->done)) {
+        if (fleet->shards[i]->transport.start != NULL && !atomic_load(&fleet->shards[i]->done)) {
             return false;
         }
     }
@@ -415,9 +428,26 @@ static void last_look(struct sim_fleet *fleet)
     }
 }
 
+// A row a second of the time that devices live in.
+static void virtual_run(struct sim_fleet *fleet, const volatile sig_atomic_t *interrupted)
+{
+    uint64_t until_us = fleet->start_us;
+    while (!is_over(fleet, interrupted)) {
+        until_us += (uint64_t)(ROW_S * 1e6);
+        sim_virtual_run(fleet->virtual, until_us);
+        sim_watch_ask(fleet->watch);
+        add_row(fleet);
+        sim_virtual_note(fleet->virtual, &fleet->counters);
+    }
+}
+
 static void watch_run(struct sim_fleet *fleet, const volatile sig_atomic_t *interrupted)
 {
     double next_row_s = 0;
+    if (fleet->virtual != NULL) {
+        virtual_run(fleet, interrupted);
+        return;
+    }
     while (!is_over(fleet, interrupted)) {
         poll_once(fleet);
         if (seconds(fleet) >= next_row_s) {
@@ -441,6 +471,11 @@ static void stop_shards(struct sim_fleet *fleet)
         (void)pthread_join(fleet->shards[i]->thread, NULL);
     }
     fleet->started = 0;
+    for (uint32_t i = 0; fleet->virtual != NULL && i < fleet->shard_count; i++) {
+        if (!atomic_load(&fleet->shards[i]->done)) {
+            sim_shard_end(fleet->shards[i]);
+        }
+    }
 }
 
 static void merge_latencies(struct sim_run_result *result, const struct sim_shard *shard)
@@ -546,7 +581,7 @@ static void tell_about(struct sim_fleet *fleet)
     number = number == SIM_VERSION_NONE && result->version_count > 1 ? 1 : number;
     struct sim_version version = sim_versions_get(&fleet->versions, number);
     sim_about_fill(number != SIM_VERSION_NONE ? &version : NULL, fleet->options->task,
-                   result->duration_s, &result->about);
+                   result->took_s, &result->about);
 }
 
 static void gather(struct sim_fleet *fleet)
@@ -584,6 +619,10 @@ static void gather(struct sim_fleet *fleet)
         }
     }
     result->rate = sim_result_rate(&fleet->timeline, result->rate_version);
+    if (fleet->virtual != NULL) {
+        (void)snprintf(result->digest, sizeof(result->digest), "%016llx",
+                       (unsigned long long)sim_virtual_digest(fleet->virtual));
+    }
     count_simulated(fleet);
     struct rusage usage;
     if (getrusage(RUSAGE_SELF, &usage) == 0) {
@@ -611,6 +650,7 @@ static void fleet_free(struct sim_fleet *fleet)
     sim_credentials_close(fleet->credentials);
     sim_sessions_done(&fleet->sessions);
     sim_watch_free(fleet->watch);
+    sim_virtual_free(fleet->virtual);
     sim_upstream_free(fleet->upstream);
     h2_tls_free(fleet->tls);
     sim_mining_free(fleet->result.mining);
@@ -645,6 +685,7 @@ enum sim_exit sim_fleet_run(const struct sim_options *options,
     fleet->options = options;
     fleet->log = log;
     fleet->goal_s = -1;
+    fleet->clock = *base_clock_real();
     sim_versions_init(&fleet->versions);
     sim_live_init(&fleet->live, log, options->live);
     sim_machine_read(&machine);
@@ -654,7 +695,9 @@ enum sim_exit sim_fleet_run(const struct sim_options *options,
     if (status != BASE_OK) {
         code = SIM_EXIT_REFUSED;
     } else if ((status = fleet_start(fleet, &error)) == BASE_OK) {
+        uint64_t begin_us = base_clock_mono_us();
         watch_run(fleet, interrupted);
+        fleet->result.took_s = (double)(base_clock_mono_us() - begin_us) / 1e6;
         last_look(fleet);
         stop_shards(fleet);
         add_row(fleet);

@@ -197,7 +197,7 @@ static enum base_status shard_setup(struct sim_shard *shard)
     if (shard->timer == NULL) {
         return BASE_ERR_NOMEM;
     }
-    return shard->options->local ? BASE_OK : network_init(shard);
+    return shard->options->local || shard->virtual_time ? BASE_OK : network_init(shard);
 }
 
 enum base_status sim_shard_init(struct sim_shard *shard, const struct sim_share *share,
@@ -206,7 +206,8 @@ enum base_status sim_shard_init(struct sim_shard *shard, const struct sim_share 
     memset(shard, 0, sizeof(*shard));
     shard->options = options;
     shard->population = (struct sim_population){options->seed, options->beta_per_10000};
-    shard->clock = *base_clock_real();
+    shard->clock = share->clock != NULL ? *share->clock : *base_clock_real();
+    shard->virtual_time = share->clock != NULL;
     shard->start_us = shard->clock.mono_us(shard->clock.ctx);
     shard->versions = versions;
     shard->number = share->number;
@@ -393,7 +394,7 @@ static uint64_t wait_us(const struct sim_shard *shard, uint64_t now_us, uint64_t
     if (shard->ready_first != NULL || shard->local.first != NULL) {
         return 0;
     }
-    uint64_t due_us = now_us + WAIT_US_MAX;
+    uint64_t due_us = shard->virtual_time ? UINT64_MAX : now_us + WAIT_US_MAX;
     uint32_t next_ms = sim_wheel_next(&shard->wheel);
     if (next_ms != SIM_WHEEL_NONE) {
         uint64_t next_us = shard->start_us + (uint64_t)next_ms * 1000;
@@ -454,32 +455,36 @@ static bool all_done(const struct sim_shard *shard)
            shard->waiting_first == SIM_WHEEL_NONE;
 }
 
-void sim_shard_run(struct sim_shard *shard)
+static uint64_t turn(struct sim_shard *shard, uint64_t now_us, uint64_t links_us)
+{
+    uint32_t budget = SIM_WAKES_PER_TURN;
+    budget -= wake_waiting(shard, now_us, budget);
+    wake_due(shard, now_us);
+    wake_arrivals(shard, now_us, budget);
+    if (shard->options->local) {
+        (void)sim_local_deliver(&shard->local);
+    }
+    serve_ready(shard);
+    now_us = shard->clock.mono_us(shard->clock.ctx);
+    if (now_us >= shard->publish_us) {
+        publish(shard, now_us);
+    }
+    return wait_us(shard, now_us, links_us);
+}
+
+void sim_shard_begin(struct sim_shard *shard)
 {
     connect_first(shard);
-    uint64_t links_us = UINT64_MAX;
-    while (!atomic_load_explicit(&shard->stop, memory_order_relaxed)) {
-        uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
-        if (shard->links != NULL) {
-            links_us = sim_links_tick(shard->links, now_us);
-        }
-        uint32_t budget = SIM_WAKES_PER_TURN;
-        budget -= wake_waiting(shard, now_us, budget);
-        wake_due(shard, now_us);
-        wake_arrivals(shard, now_us, budget);
-        if (shard->options->local) {
-            (void)sim_local_deliver(&shard->local);
-        }
-        serve_ready(shard);
-        now_us = shard->clock.mono_us(shard->clock.ctx);
-        if (now_us >= shard->publish_us) {
-            publish(shard, now_us);
-        }
-        if (all_done(shard)) {
-            break;
-        }
-        wait_events(shard, wait_us(shard, now_us, links_us));
-    }
+}
+
+uint64_t sim_shard_turn(struct sim_shard *shard)
+{
+    uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
+    return now_us + turn(shard, now_us, UINT64_MAX);
+}
+
+void sim_shard_end(struct sim_shard *shard)
+{
     while (shard->ready_first != NULL) {
         shard->ready_first->ready = false;
         shard->ready_first = shard->ready_first->next;
@@ -493,4 +498,22 @@ void sim_shard_run(struct sim_shard *shard)
     shard->end_us = shard->clock.mono_us(shard->clock.ctx);
     publish(shard, shard->end_us);
     atomic_store(&shard->done, true);
+}
+
+void sim_shard_run(struct sim_shard *shard)
+{
+    sim_shard_begin(shard);
+    uint64_t links_us = UINT64_MAX;
+    while (!atomic_load_explicit(&shard->stop, memory_order_relaxed)) {
+        uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
+        if (shard->links != NULL) {
+            links_us = sim_links_tick(shard->links, now_us);
+        }
+        uint64_t us = turn(shard, now_us, links_us);
+        if (all_done(shard)) {
+            break;
+        }
+        wait_events(shard, us);
+    }
+    sim_shard_end(shard);
 }

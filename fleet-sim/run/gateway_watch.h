@@ -6,6 +6,7 @@
 #ifndef SIM_GATEWAY_WATCH_H
 #define SIM_GATEWAY_WATCH_H
 
+#include "base/buffer.h"
 #include "base/ports.h"
 #include "base/str.h"
 #include "model/gateway_view.h"
@@ -25,6 +26,10 @@ struct sim_watch_options {
     uint64_t rollout;      // 0: the newest one
     const char *task;      // of this task; empty: of any, until sim_watch_follow
     struct base_str token; // of an operator; empty: none. Valid as long as the watch
+    // Answers a question at once, in place of a gateway at `host`: the status, and the body behind
+    // what `out` has. NULL: there is a gateway.
+    int (*answer)(void *ctx, const char *path, struct base_buffer *out);
+    void *answer_ctx;
 };
 
 // NOMEM.

@@ -122,3 +122,34 @@ enum base_status sim_check_rules(const struct sim_options *options, const struct
     }
     return BASE_OK;
 }
+
+enum base_status sim_check_virtual(struct sim_options *options, struct base_error *error)
+{
+    const struct {
+        const char *name;
+        bool given;
+    } real[] = {
+        {"--gateway", options->host[0] != '\0'},
+        {"--gateway-tls", options->own_host[0] != '\0'},
+        {"--dedicated", options->dedicated > 0},
+        {"--hints", options->hints},
+        {"--business", options->business_rate > 0},
+        {"--enroll-token", options->enrol_token[0] != '\0'},
+        {"--behaviour", options->behaviour[0] != '\0' && strcmp(options->behaviour, "none") != 0},
+    };
+    if (options->virtual_dir[0] == '\0') {
+        return BASE_OK;
+    }
+    for (size_t i = 0; i < sizeof(real) / sizeof(real[0]); i++) {
+        if (real[i].given) {
+            return base_error_set(error, BASE_ERR_INVALID, "%s is not for virtual time (--virtual)",
+                                  real[i].name);
+        }
+    }
+    if (options->threads > 1) {
+        return base_error_set(error, BASE_ERR_INVALID, "--threads %u: virtual time has one thread",
+                              options->threads);
+    }
+    options->installation = 0; // the same run each time
+    return BASE_OK;
+}

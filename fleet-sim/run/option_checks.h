@@ -17,6 +17,9 @@ struct sim_words {
 BASE_NODISCARD enum base_status sim_check_evidence(const struct sim_options *options,
                                                    const struct sim_words *words,
                                                    struct base_error *error);
+// What there is in real time alone does not go with --virtual. INVALID.
+BASE_NODISCARD enum base_status sim_check_virtual(struct sim_options *options,
+                                                  struct base_error *error);
 // A run of devices that nobody is shows nothing: NOT_FOUND.
 BASE_NODISCARD enum base_status sim_check_somebody(const struct sim_options *options,
                                                    const struct sim_words *words,

@@ -49,13 +49,14 @@ void sim_machine_read(struct sim_machine *out)
 static void compute(const struct sim_options *options, struct sim_budget *out)
 {
     memset(out, 0, sizeof(*out));
-    if (!options->local) {
+    bool sockets = !options->local && options->virtual_dir[0] == '\0';
+    if (sockets) {
         out->dedicated =
             options->dedicated < options->devices ? options->dedicated : options->devices;
         uint32_t others = options->devices - out->dedicated;
         out->carriers = (others + options->per_carrier - 1) / options->per_carrier;
     }
-    out->sockets = (uint64_t)out->carriers + out->dedicated + (options->local ? 0 : 1);
+    out->sockets = (uint64_t)out->carriers + out->dedicated + (sockets ? 1 : 0);
     out->open_files = out->sockets + FILES_RESERVED;
     out->source_addresses = out->sockets;
     uint64_t slots = sim_options_slots(options);

@@ -53,6 +53,14 @@ enum base_status signing_key_new(struct signing_key **out_key)
     return pkey == NULL ? BASE_ERR_IO : key_take(pkey, out_key);
 }
 
+enum base_status signing_key_of_seed(const uint8_t seed[SIGNING_SEED_BYTES],
+                                     struct signing_key **out_key)
+{
+    EVP_PKEY *pkey = EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, seed, SIGNING_SEED_BYTES);
+
+    return pkey == NULL ? BASE_ERR_NOMEM : key_take(pkey, out_key);
+}
+
 enum base_status signing_key_load(const char *path, struct signing_key **out_key,
                                   struct base_error *error)
 {
@@ -119,8 +127,8 @@ void signing_key_public(const struct signing_key *key, uint8_t out[WIRE_PUBLIC_K
     memcpy(out, key->public_key, WIRE_PUBLIC_KEY_BYTES);
 }
 
-static enum base_status sign_bytes(const struct signing_key *key, const uint8_t *bytes, size_t size,
-                                   uint8_t out[WIRE_SIGNATURE_BYTES])
+enum base_status signing_key_sign(const struct signing_key *key, const uint8_t *bytes, size_t size,
+                                  uint8_t out[WIRE_SIGNATURE_BYTES])
 {
     size_t signature_size = WIRE_SIGNATURE_BYTES;
     EVP_MD_CTX *context = EVP_MD_CTX_new();
@@ -167,7 +175,7 @@ static enum base_status add_signature(const struct signing_key *key, const uint8
         return BASE_ERR_TOO_LARGE;
     }
     memcpy(envelope->signatures[at].key_id, key_id.bytes, sizeof(key_id.bytes));
-    BASE_TRY(sign_bytes(key, message, size, envelope->signatures[at].bytes));
+    BASE_TRY(signing_key_sign(key, message, size, envelope->signatures[at].bytes));
     envelope->signature_count += at == envelope->signature_count ? 1 : 0;
     return BASE_OK;
 }

@@ -21,6 +21,14 @@ BASE_NODISCARD enum base_status signing_key_load(const char *path, struct signin
 // Writes PEM, mode 0600; never replaces a file. EXISTS, IO.
 BASE_NODISCARD enum base_status signing_key_save(const struct signing_key *key, const char *path,
                                                  struct base_error *error);
+// The key of 32 bytes (RFC 8032, section 5.1.5), as a gateway keeps its own. NOMEM.
+#define SIGNING_SEED_BYTES 32
+BASE_NODISCARD enum base_status signing_key_of_seed(const uint8_t seed[SIGNING_SEED_BYTES],
+                                                    struct signing_key **out_key);
+// One signature over bytes. NOMEM.
+BASE_NODISCARD enum base_status signing_key_sign(const struct signing_key *key,
+                                                 const uint8_t *bytes, size_t size,
+                                                 uint8_t out[WIRE_SIGNATURE_BYTES]);
 void signing_key_free(struct signing_key *key); // accepts NULL
 void signing_key_public(const struct signing_key *key, uint8_t out[WIRE_PUBLIC_KEY_BYTES]);
 

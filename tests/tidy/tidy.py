@@ -96,7 +96,7 @@ USES = {
     "http": ["base", "wire", "signing", "policy", "svc", "gateway-tunnel", "api", "ddi"],
     "signing": ["base", "wire", "ed25519"],
     "cli": ["base", "wire", "signing", "policy", "runner", "vm", "model", "engine", "pipeline", "lines", "mem", "gateway-tunnel"],
-    "fleet": ["base", "wire", "signing", "policy", "pipeline", "tunnel", "device", "vm", "model", "runner", "h2", "port", "lines", "mem", "gateway-tunnel"],
+    "fleet": ["base", "wire", "signing", "policy", "pipeline", "tunnel", "device", "vm", "model", "runner", "h2", "port", "lines", "mem", "gateway-tunnel", "svc", "api"],
     "bench": None,  # anything
     "tests": None,
 }

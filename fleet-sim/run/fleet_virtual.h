@@ -1,0 +1,29 @@
+// A run in virtual time: one shard, the gateway's core in this process, and the clock that both
+// read. The coordinator's thread does all of it.
+#ifndef SIM_FLEET_VIRTUAL_H
+#define SIM_FLEET_VIRTUAL_H
+
+#include "base/buffer.h"
+#include "run/fleet.h"
+
+struct sim_virtual;
+
+// The clock, from where the gateway's folder stopped. NOT_FOUND, NOMEM.
+BASE_NODISCARD enum base_status sim_virtual_new(const struct sim_options *options,
+                                                struct sim_virtual **out_virtual,
+                                                struct base_error *error);
+void sim_virtual_free(struct sim_virtual *virtual); // accepts NULL
+const struct base_clock_port *sim_virtual_clock(const struct sim_virtual *virtual);
+// Opens the gateway for the shard's devices. What opening it gives.
+BASE_NODISCARD enum base_status
+sim_virtual_attach(struct sim_virtual *virtual, struct sim_shard *shard, struct base_error *error);
+// Everything that is due before `until_us`, and what comes of it; then it is `until_us`.
+void sim_virtual_run(struct sim_virtual *virtual, uint64_t until_us);
+// As sim_watch_options.answer; `ctx` is the struct sim_virtual.
+int sim_virtual_answer(void *ctx, const char *path, struct base_buffer *out);
+// Two runs are the same when their digests are: of what the counters showed each second, and of
+// what became of each device.
+void sim_virtual_note(struct sim_virtual *virtual, const struct sim_counters *counters);
+uint64_t sim_virtual_digest(const struct sim_virtual *virtual);
+
+#endif

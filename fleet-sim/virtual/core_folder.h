@@ -1,0 +1,19 @@
+// The data folder that a run in virtual time works on: a copy of a gateway's, which goes with it.
+#ifndef SIM_CORE_FOLDER_H
+#define SIM_CORE_FOLDER_H
+
+#include "base/error.h"
+
+#include <limits.h>
+#include <stdint.h>
+
+struct sim_core_folder {
+    char path[PATH_MAX]; // empty: there is none
+};
+
+// BUSY: a gateway runs in `dir`; NOT_FOUND: it is no gateway's; IO, FULL.
+BASE_NODISCARD enum base_status sim_core_folder_copy(const char *dir, struct sim_core_folder *out,
+                                                     struct base_error *error);
+void sim_core_folder_remove(struct sim_core_folder *folder);
+
+#endif

@@ -1,0 +1,107 @@
+"""A release tried in virtual time: the simulator runs a fleet against the gateway's core in its own process, which goes on from
+the folder of a gateway that was stopped. Minutes pass in a second, every signature is real, the folder stays as it was, and the
+same options give the same run."""
+import hashlib
+import json
+import os
+import subprocess
+import unittest
+
+from walle_stack import Stack, program
+
+DEVICES = 600
+STAGES = [{"name": "gray", "kind": "gray", "percent": 10, "min_sample": 20, "min_dwell_s": 60, "max_failure": 0.05},
+          {"name": "full", "kind": "full", "percent": 100, "min_sample": 50, "min_dwell_s": 5, "max_failure": 0.05}]
+
+
+def folder_sums(folder):
+    sums = {}
+    for at, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(at, name)
+            with open(path, "rb") as file:
+                sums[os.path.relpath(path, folder)] = hashlib.sha256(file.read()).hexdigest()
+    return sums
+
+
+class FleetVirtual(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.stack = stack = Stack()
+        cls.addClassCleanup(stack.__exit__, None, None, None)
+        gateway = stack.start_gateway()
+        for name in ("a", "b", "ci", "lead"):
+            stack.walle("key", "new", "--out", stack.path(name + ".key"))
+        stack.walle("root", "init", "--out", stack.path("root.1"), "--key", stack.path("a.key"), "--key", stack.path("b.key"),
+                    "--release", stack.path("ci.key.pub"), "--release", stack.path("lead.key.pub"))
+        stack.walle("root", "push", stack.path("root.1"))
+        os.mkdir(stack.path("source"))
+        with open(stack.path("source", "task.json"), "w", encoding="utf-8") as file:
+            json.dump({"name": "shop/score", "version": "1.0.0", "entry": "task", "files": ["task.py"]}, file)
+        with open(stack.path("source", "task.py"), "w", encoding="utf-8") as file:
+            file.write("import walle\nwalle.result({'version': 1})\n")
+        with open(stack.path("stages.json"), "w", encoding="utf-8") as file:
+            json.dump(STAGES, file)
+        stack.walle("task", "build", stack.path("source"), "--out", stack.path("build"))
+        stack.walle("task", "push", stack.path("build"))
+        stack.walle("rollout", "start", "shop/score", "--build", stack.path("build"), "--stages", stack.path("stages.json"), "--key",
+                    stack.path("ci.key"), "--key", stack.path("lead.key"), "--trust-unproven", "--accept-empty")
+        cls.running = cls.run_fleet("running", "--duration", "10", status=4)  # a gateway runs there
+        assert gateway.stop() == 0
+        cls.before = folder_sums(stack.path("gateway"))
+
+    @classmethod
+    def run_fleet(cls, out, *arguments, status=0, devices=DEVICES):
+        out = cls.stack.path("out-" + out)
+        run = subprocess.run([program("walle-fleet-sim"), "run", "--virtual", cls.stack.path("gateway"), "--root",
+                              cls.stack.path("root.1"), "--devices", str(devices), "--no-live", "--out", out, *arguments],
+                             capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL)
+        text = run.stdout + run.stderr
+        assert run.returncode == status, f"{run.returncode}: {text[-3000:]}"
+        if status not in (0, 1):
+            return text
+        with open(os.path.join(out, "run.json"), encoding="utf-8") as file:
+            return json.load(file)
+
+    def test_the_release_reaches_everybody(self):
+        result = self.run_fleet("all", "--until-coverage", "100%", "--duration", "7200")
+        version = result["versions"][0]
+        self.assertEqual((result["outcome"], version["ran"], version["failed"]), ("passed", DEVICES, 0))
+        self.assertEqual(result["rollouts"][0]["state"], "completed")
+        # Devices ask every five minutes (the gateway's default) and the gray stage dwells a minute.
+        self.assertGreater(result["duration_s"], 300)
+        self.assertLess(result["virtual"]["took_s"], result["duration_s"])
+        self.assertTrue(all(oracle["holds"] for oracle in result["oracles"]), result["oracles"])
+        self.assertEqual(result["totals"]["request_errors"], 0)
+        self.assertEqual(folder_sums(self.stack.path("gateway")), self.before)
+
+    def test_the_same_options_give_the_same_run(self):
+        options = ("--kills", "20%", "--duration", "900")
+        first, second = (self.run_fleet(f"same-{number}", *options) for number in range(2))
+        other = self.run_fleet("other", *options, "--seed", "2")
+        self.assertEqual(first["virtual"]["digest"], second["virtual"]["digest"])
+        self.assertEqual(first["totals"], second["totals"])
+        self.assertEqual(first["latency_us"], second["latency_us"])
+        self.assertNotEqual(first["virtual"]["digest"], other["virtual"]["digest"])
+        self.assertGreater(first["totals"]["crashes"], 0)
+
+    def test_a_bad_release_is_rolled_back(self):
+        result = self.run_fleet("bad", "--bad", 'os == "android" => exception @ 100%', "--bad-version", "1.0.0", "--duration", "1200",
+                                devices=1500)
+        version = result["versions"][0]
+        self.assertEqual(result["rollouts"][0]["state"], "rolled_back")
+        self.assertGreater(version["failed"], 0)
+        self.assertEqual(version["current"], 0)
+        self.assertLess(result["exposed"], 0.3 * 1500)
+
+    def test_what_does_not_go_with_it_is_refused(self):
+        self.assertIn("a gateway runs there: stop it", self.running)
+        for word, arguments in (("--hints", ("--hints",)), ("--gateway", ("--gateway", "http://127.0.0.1:1")),
+                                ("--threads", ("--threads", "2")), ("--business", ("--business", "6"))):
+            self.assertIn(f"{word}", self.run_fleet("refused", *arguments, status=2))
+        text = self.run_fleet("nowhere", "--virtual", self.stack.path("source"), "--duration", "1", status=4)
+        self.assertIn("no gateway's data folder", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
