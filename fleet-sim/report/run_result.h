@@ -65,7 +65,7 @@ struct sim_run_result {
     double duration_s;
     double took_s;   // on this machine; in real time as long
     char digest[17]; // of a run in virtual time: equal runs have equal ones; empty in real time
-    double rate;          // devices a second from offer to first run, see sim_result_rate
+    double rate;     // devices a second from offer to first run, see sim_result_rate
     uint8_t rate_version; // the version it is of
     uint64_t peak_rss_bytes;
     uint64_t store_bytes;
