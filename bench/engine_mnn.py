@@ -38,6 +38,14 @@ def version():
     return call("MNNConvert", "--version").split()[-1]
 
 
+def with_axes(model):
+    """The model with the axis that a OneHot leaves to the specification, -1, written: the converter takes none for 0."""
+    for node in model.graph.node:
+        if node.op_type == "OneHot" and not any(attribute.name == "axis" for attribute in node.attribute):
+            node.attribute.append(onnx.helper.make_attribute("axis", -1))
+    return model
+
+
 class MnnWorker:
     """A model and inputs; run, outputs and close as those of a Worker, but for run, which gives the mean of its runs."""
 
@@ -47,9 +55,12 @@ class MnnWorker:
         self.threads = threads
         self.model = os.path.join(self.work, "model.mnn")
         os.makedirs(os.path.join(self.work, "output"), exist_ok=True)
-        self.names = [output.name for output in onnx.load(path).graph.output]
+        model = with_axes(onnx.load(path))
+        self.names = [output.name for output in model.graph.output]
         self.write_inputs(inputs)
-        said = call("MNNConvert", "-f", "ONNX", "--modelFile", path, "--MNNModel", self.model, "--bizCode", "bench")
+        source = os.path.join(self.work, "model.onnx")
+        onnx.save(model, source)
+        said = call("MNNConvert", "-f", "ONNX", "--modelFile", source, "--MNNModel", self.model, "--bizCode", "bench")
         if "Converted Success" not in said:
             raise Refused("MNNConvert: " + " ".join(said[-300:].split()))
 
