@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Benchmarks of the tensor engine beside ONNX Runtime, PyTorch and oneDNN. Writes JSON lines to bench/out/engine.jsonl.
+"""Benchmarks of the tensor engine beside ONNX Runtime, PyTorch, oneDNN and MNN. Writes JSON lines to bench/out/engine.jsonl.
 
     engine_bench.py --build DIR [--only PREFIX] [--models A,B] [--rounds N] [--quick]
 
@@ -7,6 +7,7 @@ Each model runs in one process per engine; rounds alternate between them, and a 
 engine.f32.MODEL.tN    one inference, float32, N threads; peer: the faster of ONNX Runtime and PyTorch
 engine.avx2.MODEL.t1   the same with our AVX2 kernels only; peer: ONNX Runtime limited to AVX2 (isa_limit.py)
 engine.low.MODEL.t1    precision = low; peer: ONNX Runtime float32
+engine.mnn.MODEL.t1    the same beside MNN, where $WALLE_MNN says where its programs are (engine_mnn.py): means of bursts
 engine.rss.MODEL       peak resident memory of the process; peer: ONNX Runtime
 engine.load.MODEL      from the file to ready for the first run, warm search cache; peer: ONNX Runtime
 engine.accuracy.MODEL  largest difference relative to the largest output, fresh inputs, batches 1, 2 and 7 (f32 and low)
@@ -37,6 +38,7 @@ import onnx
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "models"))
 sys.path.insert(0, HERE)
+import engine_mnn  # noqa: E402
 import graph_builder  # noqa: E402
 import isa_limit  # noqa: E402
 import make_models  # noqa: E402
@@ -54,6 +56,8 @@ CONVS = {"r50_stem": (3, 64, 224, 7, 2), "r50_3x3_56": (64, 64, 56, 3, 1), "r50_
          "r50_1x1_14_half": (512, 1024, 28, 1, 2)}
 PRODUCTS = {"bert_768_768": (768, 768, 256), "bert_768_3072": (768, 3072, 256), "bert_3072_768": (3072, 768, 256)}
 LAYER_ERROR_MAX = 1e-4  # of the largest output
+MNN_ERROR_MAX = 1e-3  # the same; MNN's are read as text
+MNN_BURST_MAX = 5000  # runs; each burst of MNN is a process of its own, with two runs before it
 ORT_FOLDER = os.path.join(HERE, "..", "build", "onnxruntime")
 
 
@@ -64,6 +68,11 @@ def write_arrays(folder, arrays):
         for key, array in arrays:
             file.write(f"{key} {DTYPES[str(array.dtype)]} {','.join(map(str, array.shape))}\n")
             array.tofile(os.path.join(folder, key + ".bin"))
+
+
+def largest_difference(found, wanted):
+    """Relative to the largest of wanted."""
+    return float(np.abs(found - wanted).max() / np.abs(wanted).max()) if found.shape == wanted.shape else math.inf
 
 
 class Worker:
@@ -158,17 +167,17 @@ class Bench:
         command = [sys.executable, os.path.join(HERE, "torch_worker.py"), path, folder, str(threads), *words]
         return Worker("pytorch", command, threads)
 
-    def alternate(self, workers):
-        """Medians in ms per worker: every round asks each in turn for a burst of runs."""
+    def alternate(self, workers, of_burst=statistics.median, longest=200):
+        """Medians (or of_burst) in ms per worker: every round asks each in turn for a burst of runs, no more than longest."""
         times = {w.name: [] for w in workers}
         bursts = {}
         for worker in workers:
             worker.run(3)
             once = max(statistics.median(worker.run(3)), 0.01)
-            bursts[worker.name] = max(2, min(200, int(self.options.burst_ms / once)))
+            bursts[worker.name] = max(2, min(longest, int(self.options.burst_ms / once)))
         for _ in range(self.options.rounds):
             for worker in workers:
-                times[worker.name].append(statistics.median(worker.run(bursts[worker.name])))
+                times[worker.name].append(of_burst(worker.run(bursts[worker.name])))
         return times
 
     def report(self, bench, ours, peer, theirs, unit, better="lower", detail=None):
@@ -184,16 +193,16 @@ class Bench:
     def wanted(self, name):
         return name.startswith(self.options.only) or self.options.only.startswith(name)
 
-    def compare(self, bench, workers, peers=None):
+    def compare(self, bench, workers, more=None, **bursts):
         """Runs workers[0] against the others; the best peer is what counts."""
         try:
-            times = self.alternate(workers)
+            times = self.alternate(workers, **bursts)
             medians = {name: statistics.median(t) for name, t in times.items()}
             mine = workers[0].name
             best = min((n for n in medians if n != mine), key=medians.get)
             detail = {name: {"median": round(medians[name], 4), "min": round(min(t), 4), "max": round(max(t), 4)}
-                      for name, t in times.items()}
-            self.report(bench, medians[mine], peers or best, medians[best], "ms", detail=detail)
+                      for name, t in times.items()} | (more or {})
+            self.report(bench, medians[mine], best, medians[best], "ms", detail=detail)
             return medians[mine] / medians[best]
         finally:
             for worker in workers:
@@ -244,7 +253,7 @@ class Bench:
         for worker in workers:
             worker.run(1)
         mine, theirs = (worker.outputs()[0] for worker in workers)
-        error = float(np.abs(mine - theirs).max() / np.abs(theirs).max()) if mine.shape == theirs.shape else math.inf
+        error = largest_difference(mine, theirs)
         if error > LAYER_ERROR_MAX:
             raise RuntimeError(f"{bench}: the outputs differ by {error} of the largest")
         self.layer_ratios[threads].append(self.compare(bench, workers))
@@ -265,6 +274,28 @@ class Bench:
         if self.wanted(f"engine.avx2.{name}.t1"):
             self.compare(f"engine.avx2.{name}.t1",
                          [self.ours(path, folder, 1, "isa=avx2"), self.ort_worker(path, folder, 1, limited=True)])
+
+    def beside_mnn(self, name):
+        bench = f"engine.mnn.{name}.t1"
+        if not self.wanted(bench):
+            return
+        if not engine_mnn.folder():
+            print(f"{bench}: left out, $WALLE_MNN does not name a folder with {' and '.join(engine_mnn.PROGRAMS)}")
+            return
+        path = self.model(name)
+        try:
+            theirs = engine_mnn.MnnWorker(path, make_models.inputs_of(path, 1, 1), os.path.join(self.work, "mnn", name), 1)
+            theirs.run(1)
+        except engine_mnn.Refused as error:
+            print(f"{bench}: left out, {error}")
+            return
+        workers = [self.ours(path, self.inputs(name, path, 1, 1), 1), theirs]
+        workers[0].run(1)
+        error = max(largest_difference(a, b) for a, b in zip(*(worker.outputs() for worker in workers), strict=True))
+        if error > MNN_ERROR_MAX:
+            raise RuntimeError(f"{bench}: the outputs differ by {error} of the largest")
+        self.compare(bench, workers, {"version": engine_mnn.version(), "error": error}, of_burst=statistics.mean,
+                     longest=MNN_BURST_MAX)
 
     def memory_and_load(self, name):
         if not (self.wanted(f"engine.rss.{name}") or self.wanted(f"engine.load.{name}")):
@@ -300,8 +331,7 @@ class Bench:
                     worker.run(1)
                     found = worker.outputs()
                     worker.close()
-                    error = max(float(np.abs(a - b).max() / np.abs(b).max()) if a.shape == b.shape else float("inf")
-                                for a, b in zip(found, wanted))
+                    error = max(largest_difference(a, b) for a, b in zip(found, wanted))
                     self.report(f"engine.accuracy.{name}.{norm}.b{batch}.{kind}", error, "bound", bound, "relative")
             if name in ("squeezenet1_1", "bert_squad", "din"):
                 break  # no BatchNormalization to fold
@@ -369,6 +399,7 @@ def main():
     print(f"{'bench':36} {'ours':>12} {'theirs':>12} {'unit':8} {'ratio':>7}  peer")
     for name in options.models.split(","):
         bench.speed(name)
+        bench.beside_mnn(name)
         bench.memory_and_load(name)
         bench.merging(name)
         bench.accuracy(name)
