@@ -76,16 +76,22 @@ static int remove_one(const char *path, const struct stat *about, int kind, stru
     return 0;
 }
 
+static enum base_status store_look(const char *dir, struct stat *out, struct base_error *error)
+{
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof(path), "%.4000s/store.mdb", dir);
+    return stat(path, out) == 0
+               ? BASE_OK
+               : base_error_set(error, BASE_ERR_NOT_FOUND, "%s: no gateway's data folder: %s", dir,
+                                strerror(errno));
+}
+
 // Nobody may write there while it is copied. The lock is let go with *out_fd.
 static enum base_status lock(const char *dir, int *out_fd, struct base_error *error)
 {
     char path[PATH_MAX];
     struct stat about;
-    (void)snprintf(path, sizeof(path), "%.4000s/store.mdb", dir);
-    if (stat(path, &about) != 0) {
-        return base_error_set(error, BASE_ERR_NOT_FOUND, "%s: no gateway's data folder: %s", dir,
-                              strerror(errno));
-    }
+    BASE_TRY(store_look(dir, &about, error));
     (void)snprintf(path, sizeof(path), "%.4000s/gateway.lock", dir);
     *out_fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (*out_fd >= 0 && flock(*out_fd, LOCK_SH | LOCK_NB) != 0) {
@@ -135,13 +141,8 @@ void sim_core_folder_remove(struct sim_core_folder *folder)
 enum base_status sim_core_folder_time(const char *dir, uint64_t *out_wall_us,
                                       struct base_error *error)
 {
-    char path[PATH_MAX];
     struct stat about;
-    (void)snprintf(path, sizeof(path), "%.4000s/store.mdb", dir);
-    if (stat(path, &about) != 0) {
-        return base_error_set(error, BASE_ERR_NOT_FOUND, "%s: no gateway's data folder: %s", dir,
-                              strerror(errno));
-    }
+    BASE_TRY(store_look(dir, &about, error));
     *out_wall_us = (uint64_t)about.st_mtim.tv_sec * 1000000;
     return BASE_OK;
 }
