@@ -54,19 +54,30 @@ static enum base_status copy_file(const char *from, const char *to, mode_t mode)
     return status;
 }
 
+// Of what lies in the folder: the store, its blobs, and the keys that the gateway signs with.
+// Tokens, certificates and the tunnel's log stay where they are.
+static bool is_wanted(const char *name)
+{
+    return strcmp(name, "store.mdb") == 0 || strcmp(name, "blobs") == 0 ||
+           strcmp(name, "keys") == 0;
+}
+
 static int copy_one(const char *path, const struct stat *about, int kind, struct FTW *at)
 {
     char to[PATH_MAX];
     const char *below = path + strlen(copying.from);
+    if (at->level == 1 && !is_wanted(path + at->base)) {
+        return FTW_SKIP_SUBTREE;
+    }
     int size = snprintf(to, sizeof(to), "%s%s", copying.to, below);
     if (size < 0 || (size_t)size >= sizeof(to)) {
         copying.status = BASE_ERR_TOO_LARGE;
     } else if (kind == FTW_D && at->level > 0 && mkdir(to, 0700) != 0) {
         copying.status = base_status_of_errno(errno);
-    } else if (kind == FTW_F && S_ISREG(about->st_mode) && strcmp(below, "/gateway.lock") != 0) {
+    } else if (kind == FTW_F && S_ISREG(about->st_mode)) {
         copying.status = copy_file(path, to, about->st_mode & 0600);
     }
-    return copying.status == BASE_OK ? 0 : 1;
+    return copying.status == BASE_OK ? FTW_CONTINUE : FTW_STOP;
 }
 
 static int remove_one(const char *path, const struct stat *about, int kind, struct FTW *at)
@@ -107,16 +118,21 @@ static enum base_status lock(const char *dir, int *out_fd, struct base_error *er
 enum base_status sim_core_folder_copy(const char *dir, struct sim_core_folder *out,
                                       struct base_error *error)
 {
+    char whole[PATH_MAX]; // without links and slashes at its end, which paths below would show
     int held = -1;
     out->path[0] = '\0';
     BASE_TRY(lock(dir, &held, error));
     const char *place = access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : P_tmpdir;
     (void)snprintf(out->path, sizeof(out->path), "%s/walle-fleet-sim-XXXXXX", place);
-    copying.from = dir;
+    copying.from = whole;
     copying.to = out->path;
-    copying.status = mkdtemp(out->path) != NULL ? BASE_OK : base_status_of_errno(errno);
-    if (copying.status == BASE_OK && nftw(dir, copy_one, OPEN_MAX, FTW_PHYS) < 0) {
+    bool begun = realpath(dir, whole) != NULL && mkdtemp(out->path) != NULL;
+    copying.status = begun ? BASE_OK : base_status_of_errno(errno);
+    if (begun && nftw(whole, copy_one, OPEN_MAX, FTW_PHYS | FTW_ACTIONRETVAL) < 0) {
         copying.status = base_status_of_errno(errno);
+    }
+    if (!begun) {
+        out->path[0] = '\0'; // there is none
     }
     if (held >= 0) {
         (void)close(held);

@@ -7,7 +7,7 @@ import os
 import subprocess
 import unittest
 
-from walle_stack import Stack, program
+from walle_stack import Stack, program, wait_until
 
 DEVICES = 600
 STAGES = [{"name": "gray", "kind": "gray", "percent": 10, "min_sample": 20, "min_dwell_s": 60, "max_failure": 0.05},
@@ -75,6 +75,18 @@ class FleetVirtual(unittest.TestCase):
         self.assertEqual(result["totals"]["request_errors"], 0)
         self.assertEqual(folder_sums(self.stack.path("gateway")), self.before)
 
+    def test_nothing_is_left_behind(self):
+        def there():
+            return {name for name in os.listdir("/dev/shm") if name.startswith("walle-fleet-sim-")}
+        before = there()
+        self.run_fleet("left", "--duration", "5")
+        os.rename(self.stack.path("gateway", "keys"), self.stack.path("keys"))
+        try:
+            self.assertIn("keys/timestamp.key", self.run_fleet("keyless", "--duration", "5", status=4))
+        finally:
+            os.rename(self.stack.path("keys"), self.stack.path("gateway", "keys"))
+        wait_until(lambda: not there() - before)  # another test's are there for a while
+
     def test_the_same_options_give_the_same_run(self):
         options = ("--kills", "20%", "--duration", "900")
         first, second = (self.run_fleet(f"same-{number}", *options) for number in range(2))
@@ -99,6 +111,10 @@ class FleetVirtual(unittest.TestCase):
         for word, arguments in (("--hints", ("--hints",)), ("--gateway", ("--gateway", "http://127.0.0.1:1")),
                                 ("--threads", ("--threads", "2")), ("--business", ("--business", "6"))):
             self.assertIn(f"{word}", self.run_fleet("refused", *arguments, status=2))
+        os.symlink(self.stack.path("gateway"), self.stack.path("link"))
+        for name in ("gateway/", "link", "link//"):  # the same folder
+            result = self.run_fleet("named", "--virtual", self.stack.path(name), "--duration", "30")
+            self.assertEqual(result["totals"]["request_errors"], 0)
         text = self.run_fleet("nowhere", "--virtual", self.stack.path("source"), "--duration", "1", status=4)
         self.assertIn("no gateway's data folder", text)
 
