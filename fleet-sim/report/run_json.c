@@ -201,6 +201,18 @@ static json_t *about(const struct sim_run_result *result)
                      "machine", a->machine, "product", "walle-fleet-sim " BASE_PRODUCT_VERSION);
 }
 
+// When a rollout went on, stopped or ended.
+static json_t *marks(const struct sim_run_result *result)
+{
+    json_t *array = json_array();
+    for (uint32_t i = 0; i < result->timeline->mark_count; i++) {
+        const struct sim_mark *mark = &result->timeline->marks[i];
+        (void)json_array_append_new(array,
+                                    json_pack("{s:f, s:s}", "t_s", mark->t_s, "text", mark->text));
+    }
+    return array;
+}
+
 enum base_status sim_run_json_write(const struct sim_run_result *result, FILE *file)
 {
     const struct sim_options *options = result->options;
@@ -213,6 +225,9 @@ enum base_status sim_run_json_write(const struct sim_run_result *result, FILE *f
         "completed", number(result->completed), "failed", number(result->failed), "duration_s",
         result->duration_s, "rate", result->rate, "seed", number(options->seed), "command",
         options->command);
+    if (root != NULL) {
+        (void)json_object_set_new(root, "marks", marks(result));
+    }
     if (root != NULL && result->digest[0] != '\0') {
         (void)json_object_set_new(
             root, "virtual",

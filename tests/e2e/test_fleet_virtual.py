@@ -4,6 +4,7 @@ same options give the same run."""
 import hashlib
 import json
 import os
+import re
 import subprocess
 import unittest
 
@@ -44,8 +45,9 @@ class FleetVirtual(unittest.TestCase):
             json.dump(STAGES, file)
         stack.walle("task", "build", stack.path("source"), "--out", stack.path("build"))
         stack.walle("task", "push", stack.path("build"))
-        stack.walle("rollout", "start", "shop/score", "--build", stack.path("build"), "--stages", stack.path("stages.json"), "--key",
+        run = stack.walle("rollout", "start", "shop/score", "--build", stack.path("build"), "--stages", stack.path("stages.json"), "--key",
                     stack.path("ci.key"), "--key", stack.path("lead.key"), "--trust-unproven", "--accept-empty")
+        cls.rollout = re.match(r"[0-9a-f]{16}", run.stdout).group(0)
         cls.running = cls.run_fleet("running", "--duration", "10", status=4)  # a gateway runs there
         assert gateway.stop() == 0
         cls.before = folder_sums(stack.path("gateway"))
@@ -105,6 +107,45 @@ class FleetVirtual(unittest.TestCase):
         self.assertGreater(version["failed"], 0)
         self.assertEqual(version["current"], 0)
         self.assertLess(result["exposed"], 0.3 * 1500)
+
+    def certify(self, *arguments, status=0):
+        with open(self.stack.path("pack"), "w", encoding="utf-8") as file:
+            file.write("# one that everybody has, one that few have\ncrash: all => crash @ 100%\nfew: os == \"ios\" => exception @ 60%\n")
+        run = subprocess.run([program("walle-fleet-sim"), "certify", "--virtual", self.stack.path("gateway"), "--root",
+                              self.stack.path("root.1"), "--rollout", self.rollout, "--version", "1.0.0", "--devices", "800",
+                              "--arrival-rate", "40", "--seeds", "2", "--out", self.stack.path("certificate"), "--pack",
+                              self.stack.path("pack"), *arguments],
+                             capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL)
+        self.assertEqual(run.returncode, status, run.stdout + run.stderr)
+        return run.stdout + run.stderr
+
+    def test_a_certificate(self):
+        text = self.certify()
+        self.assertIn("healthy releases stopped: 0 of 2", text)
+        with open(self.stack.path("certificate", "certificate.json"), encoding="utf-8") as file:
+            found = json.load(file)
+        cases = {case["name"]: case for case in found["cases"]}
+        self.assertEqual(set(cases), {"healthy", "crash", "few"})
+        self.assertEqual([cases[name]["stopped"] for name in ("healthy", "crash", "few")], [0, 2, 2])
+        self.assertEqual([case["good"] for case in cases.values()], [2, 2, 2])
+        # The gray stage has a tenth of them; everybody's crash is seen sooner than what a few have.
+        self.assertTrue(0 < cases["crash"]["harmed_max"] <= cases["few"]["harmed_max"] < 800 / 2, cases)
+        self.assertGreater(cases["few"]["stopped_s_max"], 0)
+        self.assertAlmostEqual(found["share_bounded"], 0.05 ** 0.5)
+        with open(self.stack.path("certificate", "certificate.html"), encoding="utf-8") as file:
+            page = file.read()
+        self.assertIn("<svg", page)
+        self.assertIn("os == &quot;ios&quot; =&gt; exception @ 60%", page)
+        self.assertEqual(sorted(os.listdir(self.stack.path("certificate"))), ["certificate.html", "certificate.json"])
+        again = self.certify()
+        self.assertEqual(re.sub("it took.*", "", text), re.sub("it took.*", "", again))
+
+    def test_a_pack_that_is_wrong_is_named(self):
+        for line, said in (("crash all => crash", "pack:1: NAME: RULE is expected"), ("a: all => explode", "pack:1: column"),
+                           ("# nothing", "no rule in it")):
+            with open(self.stack.path("wrong.pack"), "w", encoding="utf-8") as file:
+                file.write(line + "\n")
+            self.assertIn(said, self.certify("--pack", self.stack.path("wrong.pack"), status=2))
 
     def test_what_does_not_go_with_it_is_refused(self):
         self.assertIn("a gateway runs there: stop it", self.running)

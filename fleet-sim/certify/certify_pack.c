@@ -1,0 +1,149 @@
+// Packs of bad releases, and the two bounds of a certificate. certify_main.c reads the pack before
+// anything is played; certify_report.c asks for the bounds. A pack is short, and read as a whole:
+// a line that is wrong is named.
+#include "certify/certify.h"
+
+#include "base/os/regular_file.h"
+#include "model/bad_release.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LINE_MAX_BYTES 512
+#define CONFIDENCE     0.95
+
+// What goes wrong in the field: on everybody, on one sort of devices, seldom, late, slowly.
+static const struct sim_certify_case standard[] = {
+    {"crash", "all => crash @ 100%"},
+    {"exception", "all => exception @ 20%"},
+    {"one system", "os == \"android\" => exception @ 100%"},
+    {"seldom", "all => exception @ 8%"},
+    {"hang", "all => hang @ 30%"},
+    {"wrong", "all => wrong @ 50%"},
+};
+
+static enum base_status add(struct sim_certify_pack *pack, struct base_str name,
+                            struct base_str rule, struct base_error *error)
+{
+    static struct sim_bad_rule parsed; // large, and not kept
+    struct base_error why = {0};
+    if (pack->count == sizeof(pack->cases) / sizeof(pack->cases[0])) {
+        return base_error_set(error, BASE_ERR_LIMIT, "more than %u rules", SIM_CERTIFY_RULES_MAX);
+    }
+    if (name.size == 0 || name.size > SIM_CERTIFY_NAME_MAX || rule.size > SIM_CERTIFY_RULE_MAX) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "NAME: RULE is expected, a name of 1 to %u characters",
+                              SIM_CERTIFY_NAME_MAX);
+    }
+    if (sim_bad_rule_parse(rule, &parsed, &why) != BASE_OK) {
+        return base_error_set(error, BASE_ERR_INVALID, "column %u of the rule: %s", why.column,
+                              why.text);
+    }
+    struct sim_certify_case *to = &pack->cases[pack->count++];
+    memcpy(to->name, name.data, name.size);
+    memcpy(to->rule, rule.data, rule.size);
+    return BASE_OK;
+}
+
+static struct base_str trimmed(struct base_str text)
+{
+    while (text.size > 0 && strchr(" \t\r\n", text.data[text.size - 1]) != NULL) {
+        text.size--;
+    }
+    while (text.size > 0 && strchr(" \t", text.data[0]) != NULL) {
+        text.data++;
+        text.size--;
+    }
+    return text;
+}
+
+static enum base_status add_line(struct sim_certify_pack *pack, const char *line,
+                                 struct base_error *error)
+{
+    struct base_str text = trimmed(base_str_of(line));
+    if (text.size == 0 || text.data[0] == '#') {
+        return BASE_OK;
+    }
+    const char *colon = memchr(text.data, ':', text.size);
+    size_t name = colon != NULL ? (size_t)(colon - text.data) : 0;
+    return add(pack, trimmed((struct base_str){text.data, name}),
+               trimmed((struct base_str){text.data + name + 1, text.size - name - 1}), error);
+}
+
+static enum base_status read_lines(FILE *file, const char *path, struct sim_certify_pack *out,
+                                   struct base_error *error)
+{
+    char line[LINE_MAX_BYTES];
+    for (uint32_t number = 1; fgets(line, sizeof(line), file) != NULL; number++) {
+        struct base_error why = {0};
+        bool whole = strchr(line, '\n') != NULL || feof(file) != 0;
+        enum base_status status = whole
+                                      ? add_line(out, line, &why)
+                                      : base_error_set(&why, BASE_ERR_TOO_LARGE,
+                                                       "longer than %u bytes", LINE_MAX_BYTES - 2);
+        if (status != BASE_OK) {
+            return base_error_set(error, status, "%.100s:%u: %s", path, number, why.text);
+        }
+    }
+    if (out->count == 1) {
+        return base_error_set(error, BASE_ERR_INVALID, "%.100s: no rule in it", path);
+    }
+    return BASE_OK;
+}
+
+enum base_status sim_certify_pack_read(const char *path, struct sim_certify_pack *out,
+                                       struct base_error *error)
+{
+    memset(out, 0, sizeof(*out));
+    (void)snprintf(out->cases[0].name, sizeof(out->cases[0].name), "healthy");
+    out->count = 1;
+    if (path[0] == '\0') {
+        memcpy(&out->cases[1], standard, sizeof(standard));
+        out->count += sizeof(standard) / sizeof(standard[0]);
+        return BASE_OK;
+    }
+    FILE *file = NULL;
+    struct base_error why = {0};
+    enum base_status status = base_regular_stream(path, &file, &why);
+    if (status != BASE_OK) {
+        return base_error_set(error, status, "--pack %s", why.text);
+    }
+    status = read_lines(file, path, out, error);
+    (void)fclose(file);
+    return status;
+}
+
+double sim_certify_share(uint32_t count)
+{
+    return count > 0 ? pow(1 - CONFIDENCE, 1.0 / count) : 0;
+}
+
+// P(X <= seen) where each of `count` is it with this probability.
+static double binomial_below(uint32_t seen, uint32_t count, double rate)
+{
+    double sum = 0;
+    for (uint32_t k = 0; k <= seen; k++) {
+        double ways = lgamma(count + 1.0) - lgamma(k + 1.0) - lgamma(count - k + 1.0);
+        sum += exp(ways + k * log(rate) + (count - k) * log1p(-rate));
+    }
+    return sum;
+}
+
+double sim_certify_rate_bound(uint32_t seen, uint32_t count)
+{
+    double low = 0;
+    double high = 1;
+    if (seen >= count) {
+        return 1;
+    }
+    for (int i = 0; i < 60; i++) {
+        double middle = (low + high) / 2;
+        if (binomial_below(seen, count, middle) > 1 - CONFIDENCE) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return high;
+}

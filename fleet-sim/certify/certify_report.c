@@ -1,0 +1,226 @@
+// A certificate for people and programs: a table on the terminal, certificate.json, and one page
+// with a plot of how many devices each bad release harmed. certify_main.c calls it once, after the
+// last run. Every figure is of the runs that were played, and says of how many.
+#include "certify/certify.h"
+
+#include "base/os/output_file.h"
+#include "base/version.h"
+#include "report/report_svg.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+// One case, over its seeds.
+struct sums {
+    const struct sim_certify_case *of;
+    uint32_t runs;
+    uint32_t good;
+    uint32_t stopped;
+    uint64_t harmed_most;
+    uint64_t harmed_middle;
+    double stopped_middle_s; // of the runs that were stopped
+    double stopped_most_s;
+    double harmed[SIM_CERTIFY_SEEDS_MAX]; // ascending
+};
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void sums_fill(const struct sim_certify_result *result, uint32_t at, struct sums *out)
+{
+    static double times[SIM_CERTIFY_SEEDS_MAX];
+    uint32_t seeds = result->options->seeds;
+    memset(out, 0, sizeof(*out));
+    out->of = &result->pack->cases[at];
+    out->runs = seeds;
+    for (uint32_t i = 0; i < seeds; i++) {
+        const struct sim_certify_run *run = &result->runs[(size_t)at * seeds + i];
+        out->good += run->good ? 1 : 0;
+        out->harmed[i] = (double)run->harmed;
+        if (run->stopped) {
+            times[out->stopped++] = run->stopped_s;
+        }
+    }
+    qsort(out->harmed, seeds, sizeof(out->harmed[0]), compare_doubles);
+    qsort(times, out->stopped, sizeof(times[0]), compare_doubles);
+    out->harmed_most = (uint64_t)out->harmed[seeds - 1];
+    out->harmed_middle = (uint64_t)out->harmed[seeds / 2];
+    if (out->stopped > 0) {
+        out->stopped_middle_s = times[out->stopped / 2];
+        out->stopped_most_s = times[out->stopped - 1];
+    }
+}
+
+static void table_write(const struct sim_certify_result *result, const struct sums *sums, FILE *log)
+{
+    uint32_t seeds = result->options->seeds;
+    const struct sums *healthy = &sums[0];
+    (void)fprintf(log, "%-20s %8s %10s %12s %12s %12s\n", "release", "stopped", "harmed p50",
+                  "harmed most", "stopped p50", "stopped most");
+    for (uint32_t i = 1; i < result->pack->count; i++) {
+        (void)fprintf(log, "%-20.20s %4u/%-3u %10llu %12llu %10.0f s %10.0f s\n", sums[i].of->name,
+                      sums[i].stopped, seeds, (unsigned long long)sums[i].harmed_middle,
+                      (unsigned long long)sums[i].harmed_most, sums[i].stopped_middle_s,
+                      sums[i].stopped_most_s);
+    }
+    (void)fprintf(
+        log,
+        "of %u devices; of such releases at least %.1f %% harm no more than the most, with "
+        "95 %% confidence\n",
+        result->options->devices, sim_certify_share(seeds) * 100);
+    (void)fprintf(log,
+                  "healthy releases stopped: %u of %u (at most %.1f %%, with 95 %% confidence)\n",
+                  healthy->stopped, seeds, sim_certify_rate_bound(healthy->stopped, seeds) * 100);
+    (void)fprintf(log, "it took %.0f s\n", result->took_s);
+}
+
+static json_t *case_json(const struct sums *sums)
+{
+    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:I, s:I, s:f, s:f}", "name", sums->of->name,
+                     "rule", sums->of->rule, "runs", (int)sums->runs, "good", (int)sums->good,
+                     "stopped", (int)sums->stopped, "harmed_p50", (json_int_t)sums->harmed_middle,
+                     "harmed_max", (json_int_t)sums->harmed_most, "stopped_s_p50",
+                     sums->stopped_middle_s, "stopped_s_max", sums->stopped_most_s);
+}
+
+static enum base_status json_write(const struct sim_certify_result *result, const struct sums *sums,
+                                   FILE *file)
+{
+    const struct sim_certify_options *options = result->options;
+    json_t *cases = json_array();
+    for (uint32_t i = 0; i < result->pack->count; i++) {
+        (void)json_array_append_new(cases, case_json(&sums[i]));
+    }
+    json_t *root =
+        json_pack("{s:s, s:s, s:s, s:i, s:i, s:f, s:f, s:f, s:o}", "product",
+                  "walle-fleet-sim " BASE_PRODUCT_VERSION, "rollout", options->rollout, "version",
+                  options->version, "devices", (int)options->devices, "seeds", (int)options->seeds,
+                  "share_bounded", sim_certify_share(options->seeds), "false_stop_bound",
+                  sim_certify_rate_bound(sums[0].stopped, options->seeds), "took_s", result->took_s,
+                  "cases", cases);
+    bool good = root != NULL && json_dumpf(root, file, JSON_INDENT(1)) == 0;
+    json_decref(root);
+    return good ? BASE_OK : BASE_ERR_IO;
+}
+
+static const char page_head[] =
+    "<!doctype html>\n<html lang=en><head><meta charset=utf-8>\n"
+    "<meta name=viewport content=\"width=device-width, initial-scale=1\">\n"
+    "<title>Blast radius</title>\n<style>\n"
+    ":root{color-scheme:light dark;--fg:#1c2430;--soft:#5b6675;--line:#d9dee6}\n"
+    "@media(prefers-color-scheme:dark){:root{--fg:#e4e8ee;--soft:#98a3b3;--line:#313946}}\n"
+    "body{color:var(--fg);font:15px/1.5 system-ui,sans-serif;margin:0 auto;max-width:960px;"
+    "padding:24px}table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:4px 10px "
+    "4px 0;border-bottom:1px solid var(--line)}td.n,th.n{text-align:right}.note{color:var(--soft)}"
+    "svg{width:100%;height:auto;display:block}.grid{stroke:var(--line)}.tick,.marktext{fill:"
+    "var(--soft);font-size:11px}.line{fill:none;stroke-width:2}.legend{display:flex;flex-wrap:wrap;"
+    "gap:14px;font-size:13px}.key{display:inline-block;width:14px;height:4px;margin-right:6px;"
+    "vertical-align:middle}";
+
+static void chart_write(const struct sim_certify_result *result, const struct sums *sums,
+                        FILE *file)
+{
+    static double x[SIM_CERTIFY_SEEDS_MAX];
+    struct sim_chart chart = {
+        .unit_y = "devices harmed", .x = x, .point_count = result->options->seeds};
+    for (uint32_t i = 0; i < chart.point_count; i++) {
+        x[i] = i + 1;
+    }
+    for (uint32_t i = 1; i < result->pack->count && chart.series_count < SIM_SERIES_MAX; i++) {
+        chart.series[chart.series_count++] =
+            (struct sim_series){.name = sums[i].of->name, .y = sums[i].harmed};
+    }
+    sim_chart_write(&chart, file);
+}
+
+static void row_write(const struct sums *sums, FILE *file)
+{
+    (void)fputs("<tr><td>", file);
+    sim_html_text(file, sums->of->name);
+    (void)fputs("<td><code>", file);
+    sim_html_text(file, sums->of->rule);
+    (void)fprintf(file,
+                  "</code><td class=n>%u of %u<td class=n>%llu<td class=n>%llu<td class=n>%.0f s"
+                  "<td class=n>%.0f s</tr>\n",
+                  sums->stopped, sums->runs, (unsigned long long)sums->harmed_middle,
+                  (unsigned long long)sums->harmed_most, sums->stopped_middle_s,
+                  sums->stopped_most_s);
+}
+
+static enum base_status page_write(const struct sim_certify_result *result, const struct sums *sums,
+                                   FILE *file)
+{
+    const struct sim_certify_options *options = result->options;
+    (void)fputs(page_head, file);
+    for (uint32_t i = 0; i < SIM_SERIES_MAX; i++) {
+        (void)fprintf(file,
+                      ".line.s%u{stroke:hsl(%u 65%% 45%%)}.key.s%u{background:hsl(%u 65%% 45%%)}",
+                      i, i * 47, i, i * 47);
+    }
+    (void)fputs("</style></head><body>\n<h1>How far a bad release gets</h1>\n<p>Rollout ", file);
+    sim_html_text(file, options->rollout);
+    (void)fprintf(
+        file,
+        " was played %u times in virtual time for each release below, on the gateway's own "
+        "gate, every time with another %u devices.</p>\n",
+        options->seeds, options->devices);
+    (void)fprintf(
+        file,
+        "<p>Of such releases at least %.1f&nbsp;%% harm no more devices than the most of "
+        "their row (95&nbsp;%% confidence). Of %u healthy releases the gate stopped %u: at "
+        "most %.1f&nbsp;%% (95&nbsp;%% confidence).</p>\n<table><tr><th>release<th>what goes "
+        "wrong<th class=n>stopped<th class=n>harmed, middle<th class=n>harmed, most<th "
+        "class=n>stopped after, middle<th class=n>most</tr>\n",
+        sim_certify_share(options->seeds) * 100, options->seeds, sums[0].stopped,
+        sim_certify_rate_bound(sums[0].stopped, options->seeds) * 100);
+    for (uint32_t i = 1; i < result->pack->count; i++) {
+        row_write(&sums[i], file);
+    }
+    (void)fputs(
+        "</table>\n<h2>Devices harmed, run by run</h2>\n<p class=note>The runs of a release "
+        "in the order of what they came to.</p>\n",
+        file);
+    chart_write(result, sums, file);
+    (void)fprintf(file, "<p class=note>walle-fleet-sim " BASE_PRODUCT_VERSION "; %.0f s.</p>\n",
+                  result->took_s);
+    return ferror(file) != 0 ? BASE_ERR_IO : BASE_OK;
+}
+
+typedef enum base_status (*write_fn)(const struct sim_certify_result *result,
+                                     const struct sums *sums, FILE *file);
+
+static enum base_status file_write(const struct sim_certify_result *result, const struct sums *sums,
+                                   const char *name, write_fn write, struct base_error *error)
+{
+    char path[SIM_TEXT_MAX + 32];
+    struct base_output_file file;
+    (void)snprintf(path, sizeof(path), "%s/%s", result->options->out, name);
+    BASE_TRY(base_output_open(&file, path, error));
+    return base_output_close(&file, write(result, sums, file.file), error);
+}
+
+enum base_status sim_certify_report(const struct sim_certify_result *result, FILE *log,
+                                    struct base_error *error)
+{
+    static struct sums sums[1 + SIM_CERTIFY_RULES_MAX];
+    uint32_t bad = 0;
+    for (uint32_t i = 0; i < result->pack->count; i++) {
+        sums_fill(result, i, &sums[i]);
+        bad += sums[i].runs - sums[i].good;
+    }
+    table_write(result, sums, log);
+    BASE_TRY(file_write(result, sums, "certificate.json", json_write, error));
+    BASE_TRY(file_write(result, sums, "certificate.html", page_write, error));
+    (void)fprintf(log, "%s/certificate.html\n", result->options->out);
+    return bad == 0
+               ? BASE_OK
+               : base_error_set(error, BASE_ERR_CONFLICT,
+                                "%u runs did not end by themselves, or broke an invariant: they "
+                                "stay in %s",
+                                bad, result->options->out);
+}
