@@ -5,7 +5,7 @@
 
 #include "base/os/errno_status.h"
 #include "base/text/near_option.h"
-#include "run/fleet_run.h"
+#include "model/sim_exit.h"
 #include "wire/digest.h"
 
 #include <argp.h>

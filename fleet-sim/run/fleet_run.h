@@ -3,24 +3,11 @@
 #define SIM_FLEET_RUN_H
 
 #include "base/buffer.h"
+#include "model/sim_exit.h"
 #include "report/run_result.h"
 #include "run/fleet.h"
 
 #include <signal.h>
-
-enum sim_exit {
-    SIM_EXIT_OK = 0,
-    SIM_EXIT_FAILED = 1, // an invariant broke, the release failed, a goal was not reached
-    SIM_EXIT_USAGE = 2,
-    SIM_EXIT_REFUSED = 3,       // preflight
-    SIM_EXIT_LOCAL = 4,         // files, memory
-    SIM_EXIT_INTERRUPTED = 5,   // by a signal, before its end
-    SIM_EXIT_NOBODY_FITS = 6,   // no virtual device is what --where and --target ask for
-    SIM_EXIT_NO_GATEWAY = 7,    // nothing answered
-    SIM_EXIT_NOBODY_ONLINE = 8, // it answered, and no device came online
-    SIM_EXIT_UNREACHED = 9,     // devices came online, and no release reached one
-    SIM_EXIT_NO_RELEASE = 10,   // devices came online, and there was no release to judge
-};
 
 // Runs to the end and writes the reports. `interrupted` becomes non-zero when the run is to end
 // early but in order. Texts for people go to `log`.
