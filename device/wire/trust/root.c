@@ -5,6 +5,7 @@
 #include "wire/trust/root.h"
 
 #include "base/check.h"
+#include "wire/hash_tree.h"
 #include "wire/trust/answer.h"
 #include "wire/wiretext.h"
 

@@ -16,7 +16,6 @@
 #ifndef WIRE_ROOT_H
 #define WIRE_ROOT_H
 
-#include "wire/hash_tree.h"
 #include "wire/trust/statement.h"
 
 BASE_C_BEGIN
@@ -33,6 +32,8 @@ enum wire_root_role {
     WIRE_ROLE_DIRECTOR,
     WIRE_ROLE_COUNT
 };
+
+struct wire_hasher;
 
 struct wire_role {
     uint8_t threshold; // 1..keys
@@ -69,7 +70,7 @@ struct wire_verifier {
                                const uint8_t signature[WIRE_SIGNATURE_BYTES]);
 };
 
-// Hashes alone; `verifier` must stay where it is.
+// Hashes alone (wire/hash_tree.h); `verifier` must stay where it is.
 struct wire_hasher wire_verifier_hasher(const struct wire_verifier *verifier);
 
 // Payload. INVALID (order, thresholds, masks, prefixes, times), TOO_LARGE.

@@ -216,14 +216,15 @@ static void test_both_readers_take_the_same_answers(void **state)
     }
     assert_true(taken > 5000 && refused > 5000);
     // The longest answer, and one byte more.
-    struct wire_offers most = {.count = WIRE_OFFERS_MAX};
+    const uint32_t most = (WIRE_OFFERS_BYTES_MAX - 4) / (DEV_OFFERS_ENVELOPE_MAX + 2) + 1;
     struct wire_offers parsed;
+    assert_in_range(most, 1, WIRE_OFFERS_MAX);
     size_t size = 4;
     body[0] = WIRE_OFFER_VERSION;
     body[1] = 0;
     body[2] = 0;
-    body[3] = WIRE_OFFERS_MAX;
-    for (uint32_t i = 0; i < most.count; i++) {
+    body[3] = (uint8_t)most;
+    for (uint32_t i = 0; i < most; i++) {
         size_t left = WIRE_OFFERS_BYTES_MAX - size - 2;
         size_t bytes = left < DEV_OFFERS_ENVELOPE_MAX ? left : DEV_OFFERS_ENVELOPE_MAX;
         body[size++] = (uint8_t)(0x80 | (bytes & 0x7f));
