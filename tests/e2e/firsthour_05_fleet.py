@@ -239,7 +239,7 @@ class Ends(unittest.TestCase):
         self.assertEqual(result["totals"]["no_room"], 20)
         self.assertRegex(said.stdout + said.stderr, r"(?m)^\d+ s: .*, no room for it on 20 \(--tasks\)")
         self.assertRegex(said.stdout, r"(?m)^  WARNING     20 devices hold 2 tasks, and have no room for the one that the run is of")
-        self.assertRegex(said.stdout, r"(?m)^  tasks       a device holds 2 at most \(--tasks\): \d+ MiB")
+        self.assertRegex(said.stdout, r"(?m)^  tasks       a device holds 2 at most \(--tasks\): up to \d+ MiB")
         said = self.run_fleet(*arguments, "--credentials", self.stack.path("fleet", "credentials"))
         self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
         self.assertRegex(said.stdout, r"(?m)^  shop/three 1\.0\.1: 20 offered, 20 activated, 20 ran")
