@@ -1,4 +1,4 @@
-// What a run is to do: everything the command line says. Filled by options/fleet_options.c, read by
+// What a run is to do: everything the command line says. Filled by command/fleet_options.c, read by
 // all.
 #ifndef SIM_OPTIONS_H
 #define SIM_OPTIONS_H

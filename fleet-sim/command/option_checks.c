@@ -1,7 +1,7 @@
 // Checks of options that look further than at one word: at the population, at the root and at
 // files. fleet_options.c calls them when all words were read, on the main thread. What they refuse
 // is refused before anything starts, in words that name the option.
-#include "options/option_checks.h"
+#include "command/option_checks.h"
 
 #include "ports/sim_local_file.h"
 #include "signing/signing.h"

@@ -1,6 +1,7 @@
 // Values of options, each checked where it stands. fleet_options.c calls these from its parser, on
-// the main thread, once for each word of the command line.
-#include "options/option_words.h"
+// the main thread, once for each word of the command line. What is wrong with a word is said with
+// the option's name and, in what has a grammar, with the column.
+#include "command/option_words.h"
 
 #include "base/os/private_file.h"
 #include "base/os/regular_file.h"

@@ -2,12 +2,12 @@
 // once. fleet_main.c is the only caller. Everything that needs no look at the machine is refused
 // here, in words that name the option; what the machine lacks is said by preflight.c. Options do
 // not change after this, so all threads may read them.
-#include "options/fleet_options.h"
+#include "command/fleet_options.h"
 
 #include "run/fleet_behaviour.h"
 #include "run/fleet_run.h"
-#include "options/option_checks.h"
-#include "options/option_words.h"
+#include "command/option_checks.h"
+#include "command/option_words.h"
 
 #include "base/os/gateway_note.h"
 #include "base/text/near_option.h"

@@ -4,7 +4,7 @@
 #define SIM_OPTION_WORDS_H
 
 #include "base/error.h"
-#include "options/option_checks.h"
+#include "command/option_checks.h"
 #include "run/fleet.h"
 
 #include <argp.h>
