@@ -12,6 +12,7 @@
 #include "base/os/gateway_note.h"
 #include "base/text/near_option.h"
 #include "base/prng.h"
+#include "report/thresholds.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -23,6 +24,7 @@
 #define PER_CARRIER_DEFAULT 1000
 #define RATE_DEFAULT        10000.0
 #define REAL_EVERY_DEFAULT  10000
+#define HELP_BYTES_MAX      8192
 
 enum key {
     KEY_GATEWAY = 1000,
@@ -75,6 +77,7 @@ enum key {
     KEY_BUSINESS,
     KEY_UPSTREAM,
     KEY_TASKS,
+    KEY_THRESHOLD,
     KEY_DEVICES = 'n',
 };
 
@@ -120,6 +123,10 @@ static const struct argp_option table[] = {
      GROUP_BOTH},
     {"root", KEY_ROOT, "FILE", 0,
      "Root that every device is born with (walle root init makes one): who may sign what",
+     GROUP_BOTH},
+    {"threshold", KEY_THRESHOLD, "METRIC OP VALUE", 0,
+     "What has to hold at the end, else the exit status is 99: 'checkin_p99<200ms', "
+     "'failed_share<=1%', 'coverage>=99%'; the metrics are listed below; may be given again",
      GROUP_BOTH},
     {"no-live", KEY_NO_LIVE, 0, 0, "A line every few seconds instead of the live view", GROUP_BOTH},
     {0, 0, 0, 0, "run, against a gateway:", GROUP_RUN},
@@ -345,6 +352,8 @@ static error_t on_option(int key, char *value, struct argp_state *state)
         return sim_take_port(parse, value);
     case KEY_BAD:
         return sim_take_rule(parse, value);
+    case KEY_THRESHOLD:
+        return sim_take_threshold(parse, value);
     case KEY_BAD_VERSION:
         return sim_take_bad_version(parse, value);
     case KEY_OUT:
@@ -489,6 +498,23 @@ static enum base_status check_run(struct sim_parse *parse)
     return sim_check_somebody(options, &parse->words, parse->error);
 }
 
+// What follows the options: the words of the parser, and the metrics that thresholds name.
+static char *help_text(int key, const char *text, void *input)
+{
+    (void)input;
+    char *whole = key == ARGP_KEY_HELP_POST_DOC ? malloc(HELP_BYTES_MAX) : NULL;
+    if (whole == NULL) {
+        return (char *)(uintptr_t)text;
+    }
+    int used = snprintf(whole, HELP_BYTES_MAX,
+                        "%s\n\nMetrics of --threshold; of a latency PART is p50, p90, p99, p999, "
+                        "max or mean, and its value has us, ms, s or m:\n",
+                        text != NULL ? text : "");
+    size_t at = used > 0 && used < HELP_BYTES_MAX ? (size_t)used : 0;
+    sim_thresholds_help(whole + at, HELP_BYTES_MAX - at);
+    return whole; // argp frees it
+}
+
 enum base_status sim_options_parse(int argc, char **argv, struct sim_options *out,
                                    struct base_error *error)
 {
@@ -522,9 +548,10 @@ enum base_status sim_options_parse(int argc, char **argv, struct sim_options *ou
         "6 no device is like --where and --target, or of a simulation like a rule of --bad, "
         "7 no gateway answered, "
         "8 nobody came online, 9 no release reached anybody, "
-        "10 there was no release: nothing was there to be judged.",
+        "10 there was no release: nothing was there to be judged, "
+        "99 all else passed, and a --threshold does not hold.",
         NULL,
-        NULL,
+        help_text,
         NULL};
     struct sim_parse parse = {.out = out, .error = error};
     char **words = help ? argv : argv + 1;

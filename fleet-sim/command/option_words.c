@@ -8,6 +8,7 @@
 #include "model/sim_url.h"
 #include "policy/expr.h"
 #include "policy/target_text.h"
+#include "report/thresholds.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -215,6 +216,23 @@ error_t sim_take_token(struct sim_parse *parse, const char *option, const char *
     }
     token[strcspn(token, " \t")] = '\0';
     return token[0] != '\0' ? 0 : sim_option_refuse(parse, option, path, "no token in this file");
+}
+
+error_t sim_take_threshold(struct sim_parse *parse, const char *value)
+{
+    struct sim_options *options = parse->out;
+    struct base_error inner = {.status = BASE_OK};
+    if (options->threshold_count == SIM_THRESHOLDS_MAX) {
+        return sim_option_refuse(parse, "threshold", value, "too many thresholds");
+    }
+    if (sim_threshold_parse(base_str_of(value), &options->thresholds[options->threshold_count],
+                            &inner) != BASE_OK) {
+        (void)base_error_set(parse->error, BASE_ERR_INVALID, "--threshold %.40s, column %u: %s",
+                             value, inner.column, inner.text);
+        return EINVAL;
+    }
+    options->threshold_count++;
+    return 0;
 }
 
 error_t sim_take_bad_version(struct sim_parse *parse, const char *value)

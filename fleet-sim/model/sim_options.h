@@ -6,6 +6,7 @@
 #include "model/bad_release.h"
 #include "model/population.h"
 #include "model/predicate.h"
+#include "model/threshold.h"
 #include "wire/digest.h"
 #include "wire/trust/run_evidence.h"
 
@@ -80,6 +81,9 @@ struct sim_options {
     char evidence[SIM_TEXT_MAX];     // file for signed evidence; empty: none
     char evidence_key[SIM_TEXT_MAX]; // private key that signs it
     uint32_t exclusive_ppm;          // share of devices that belong to a user with exclusive files
+    // What has to hold of its measures, beside the invariants.
+    struct sim_threshold thresholds[SIM_THRESHOLDS_MAX];
+    uint32_t threshold_count;
     // Output.
     char out[SIM_TEXT_MAX];
     bool live;

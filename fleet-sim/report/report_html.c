@@ -7,6 +7,7 @@
 #include "base/version.h"
 #include "report/behaviour_report.h"
 #include "report/report_svg.h"
+#include "report/thresholds.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -537,6 +538,26 @@ static void oracle_section(const struct sim_run_result *result, FILE *file)
     (void)fputs("</table>\n", file);
 }
 
+static void threshold_section(const struct sim_run_result *result, FILE *file)
+{
+    if (result->options->threshold_count == 0) {
+        return;
+    }
+    (void)fputs("<h2>Thresholds</h2>\n<p class=note>What was asked of the measures of this run. "
+                "A quantile is at most 3.2 % above what was measured, never below.</p>\n<table>\n",
+                file);
+    for (uint32_t i = 0; i < result->options->threshold_count; i++) {
+        char said[SIM_THRESHOLD_SAID_MAX];
+        bool holds = result->thresholds[i].holds;
+        sim_threshold_said(result, i, said);
+        (void)fprintf(file, "<tr><td class=%s>%s<td>", holds ? "good" : "bad",
+                      holds ? "holds" : "missed");
+        sim_html_text(file, said);
+        (void)fputs("</tr>\n", file);
+    }
+    (void)fputs("</table>\n", file);
+}
+
 static void repeat_section(const struct sim_run_result *result, FILE *file)
 {
     (void)fputs("<h2>To repeat it</h2>\n<p><code>", file);
@@ -571,6 +592,7 @@ enum base_status sim_report_html_write(const struct sim_run_result *result, FILE
     rate_chart(result, &columns, file);
     gateway_chart(result, &columns, file);
     words_section(result, file);
+    threshold_section(result, file);
     oracle_section(result, file);
     repeat_section(result, file);
     const struct base_alloc_port *alloc = base_alloc_heap();

@@ -30,6 +30,7 @@ enum sim_outcome {
     SIM_OUTCOME_NOBODY_ONLINE, // no device came so far that it was answered what to do
     SIM_OUTCOME_UNREACHED,     // no release reached a device
     SIM_OUTCOME_NO_RELEASE,    // there was none, and none was asked for: nothing to judge
+    SIM_OUTCOME_THRESHOLD,     // all else passed, and a threshold does not hold
     SIM_OUTCOME_COUNT
 };
 
@@ -76,6 +77,7 @@ struct sim_run_result {
     char ended[160];                   // why the run ended
     char cause[SIM_CAUSE_MAX];         // why it did not pass, where that is no oracle's
     struct sim_about about;
+    struct sim_threshold_result thresholds[SIM_THRESHOLDS_MAX]; // of those of the options
     enum sim_outcome outcome;
     bool interrupted; // by a signal, before its end
 };

@@ -6,6 +6,7 @@
 #include "base/version.h"
 #include "report/behaviour_report.h"
 #include "report/latency_text.h"
+#include "report/thresholds.h"
 
 // What devices have for themselves: credentials and exclusive files.
 static void print_own(const struct sim_run_result *result, FILE *log)
@@ -198,6 +199,16 @@ static void print_broken(const struct sim_run_result *result, FILE *log)
     }
 }
 
+static void print_thresholds(const struct sim_run_result *result, FILE *log)
+{
+    for (uint32_t i = 0; i < result->options->threshold_count; i++) {
+        char said[SIM_THRESHOLD_SAID_MAX];
+        sim_threshold_said(result, i, said);
+        (void)fprintf(log, "  %s   %s\n", result->thresholds[i].holds ? "threshold" : "MISSED   ",
+                      said);
+    }
+}
+
 void sim_summary_print(const struct sim_run_result *result, const struct sim_watch_view *view,
                        int exit_status, FILE *log)
 {
@@ -225,6 +236,7 @@ void sim_summary_print(const struct sim_run_result *result, const struct sim_wat
     print_failures(result, log);
     print_figures(result, log);
     sim_behaviour_print(result, log);
+    print_thresholds(result, log);
     print_broken(result, log);
     (void)fprintf(log, "  memory      %.0f MiB at peak, %.1f MiB of content\n",
                   (double)result->peak_rss_bytes / 1048576, (double)result->store_bytes / 1048576);

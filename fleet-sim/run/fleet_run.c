@@ -631,6 +631,7 @@ static const enum sim_exit exits[SIM_OUTCOME_COUNT] = {
     [SIM_OUTCOME_NOBODY_ONLINE] = SIM_EXIT_NOBODY_ONLINE,
     [SIM_OUTCOME_UNREACHED] = SIM_EXIT_UNREACHED,
     [SIM_OUTCOME_NO_RELEASE] = SIM_EXIT_NO_RELEASE,
+    [SIM_OUTCOME_THRESHOLD] = SIM_EXIT_THRESHOLD,
 };
 
 enum sim_exit sim_fleet_run(const struct sim_options *options,
