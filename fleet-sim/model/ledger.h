@@ -95,6 +95,10 @@ struct sim_counters {
     uint64_t resumed_bytes;
     uint64_t shared_hash_bytes;
     uint64_t real_hash_bytes;
+    uint64_t shared_signatures; // checks of one that was checked before
+    uint64_t real_signatures;
+    uint64_t real_devices;  // devices that came online and do everything for real
+    uint64_t real_compared; // hashes and signatures that these made both ways
     struct sim_version_counters version[SIM_VERSIONS_MAX];
     struct sim_behaviour_sums behaviour;
 };
@@ -181,6 +185,8 @@ struct sim_verdict {
 
 const char *sim_oracle_name(enum sim_oracle oracle);
 const char *sim_oracle_text(enum sim_oracle oracle);
+// Why an oracle compared nothing: "no task ran"; NULL: it compared something.
+const char *sim_oracle_nothing(enum sim_oracle oracle, const struct sim_oracle_result *result);
 // Computes the oracles over all ledgers. `released`: the bad versions came from a gateway, so their
 // devices have to be back. `max_exposed_ppm` UINT32_MAX: no limit on exposure.
 void sim_ledger_judge(const struct sim_ledger *const *ledgers, uint32_t ledger_count, bool released,

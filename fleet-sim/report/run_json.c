@@ -82,12 +82,14 @@ static json_t *oracles(const struct sim_run_result *result)
     json_t *list = json_array();
     for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
         const struct sim_oracle_result *oracle = &result->verdict.oracle[i];
+        const char *nothing = sim_oracle_nothing((enum sim_oracle)i, oracle);
         (void)json_array_append_new(
-            list,
-            json_pack("{s:s, s:s, s:b, s:b, s:o, s:o}", "name", sim_oracle_name((enum sim_oracle)i),
-                      "text", sim_oracle_text((enum sim_oracle)i), "checked", (int)oracle->checked,
-                      "holds", (int)oracle->holds, "violations", number(oracle->violations), "of",
-                      number(oracle->population)));
+            list, json_pack("{s:s, s:s, s:b, s:b, s:o, s:o, s:b, s:s?}", "name",
+                            sim_oracle_name((enum sim_oracle)i), "text",
+                            sim_oracle_text((enum sim_oracle)i), "checked", (int)oracle->checked,
+                            "holds", (int)oracle->holds, "violations", number(oracle->violations),
+                            "of", number(oracle->population), "compared", nothing == NULL,
+                            "compared_nothing_because", nothing));
     }
     return list;
 }
@@ -125,6 +127,18 @@ static json_t *totals(const struct sim_run_result *result)
         number(c->enrolled), "enrol_refused", number(c->enrol_refused), "enrolled_before",
         number(c->enrolled_before), "unauthorized", number(c->unauthorized), "no_room",
         number(c->no_room));
+}
+
+// What a sample of the devices did for real beside the work that all others share.
+static json_t *for_real(const struct sim_run_result *result)
+{
+    const struct sim_counters *c = &result->counters;
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "real_every",
+                     number(result->options->real_every), "devices", number(c->real_devices),
+                     "compared", number(c->real_compared), "disagreed", number(c->memo_mismatches),
+                     "signatures_verified", number(c->real_signatures), "signatures_shared",
+                     number(c->shared_signatures), "bytes_hashed", number(c->real_hash_bytes),
+                     "bytes_shared", number(c->shared_hash_bytes));
 }
 
 // What devices asked the gateway for, and what rode on their apps' requests.
@@ -230,14 +244,15 @@ enum base_status sim_run_json_write(const struct sim_run_result *result, FILE *f
         result->duration_s, "rate", result->rate, "seed", number(options->seed), "command",
         options->command);
     json_t *rest = json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "exposed",
-        number(result->verdict.exposed), "exposed_back_as_before",
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+        "exposed", number(result->verdict.exposed), "exposed_back_as_before",
         number(result->verdict.back_as_before), "peak_rss_bytes", number(result->peak_rss_bytes),
         "totals", totals(result), "requests", requests(result), "versions", versions(result),
         "rollouts", rollouts(result), "not_counted", uncounted(result), "oracles", oracles(result),
-        "thresholds", thresholds(result), "failing_slice", slice(result), "latency_us",
-        latencies(result), "content_bytes", number(result->store_bytes), "trust", trust(result),
-        "behaviour", sim_behaviour_json(result));
+        "thresholds", thresholds(result), "verified_for_real", for_real(result), "failing_slice",
+        slice(result), "latency_us", latencies(result), "content_bytes",
+        number(result->store_bytes), "trust", trust(result), "behaviour",
+        sim_behaviour_json(result));
     enum base_status status = BASE_ERR_NOMEM;
     if (root != NULL && rest != NULL && json_object_update(root, rest) == 0) {
         status = json_dumpf(root, file, JSON_INDENT(2)) == 0 && fputc('\n', file) != EOF

@@ -72,6 +72,19 @@ void sim_gateway_text(const struct sim_options *options, char out[SIM_GATEWAY_TE
                    options->tls ? "by TLS" : "in clear text");
 }
 
+void sim_for_real_text(const struct sim_run_result *result, char out[SIM_FOR_REAL_TEXT_MAX])
+{
+    const struct sim_counters *c = &result->counters;
+    (void)snprintf(out, SIM_FOR_REAL_TEXT_MAX,
+                   "%llu devices did all of it for real (--real-every %u): %llu hashes and "
+                   "signatures made both ways, %llu disagreed; of all signatures %llu were "
+                   "verified, %llu were the same bytes as one of these",
+                   (unsigned long long)c->real_devices, result->options->real_every,
+                   (unsigned long long)c->real_compared, (unsigned long long)c->memo_mismatches,
+                   (unsigned long long)c->real_signatures,
+                   (unsigned long long)c->shared_signatures);
+}
+
 void sim_release_text(const struct sim_run_result *result, uint8_t version,
                       char out[SIM_RELEASE_TEXT_MAX])
 {

@@ -187,6 +187,22 @@ static void print_figures(const struct sim_run_result *result, FILE *log)
         sim_latency_text(base_hist_quantile(&result->latencies.lag_us, 0.99), lag));
 }
 
+// Invariants that held because there was nothing to hold them against say so.
+static void print_compared(const struct sim_run_result *result, FILE *log)
+{
+    char real[SIM_FOR_REAL_TEXT_MAX];
+    sim_for_real_text(result, real);
+    (void)fprintf(log, "  real        %s\n", real);
+    for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
+        const struct sim_oracle_result *oracle = &result->verdict.oracle[i];
+        const char *nothing = sim_oracle_nothing((enum sim_oracle)i, oracle);
+        if (oracle->checked && nothing != NULL) {
+            (void)fprintf(log, "  NOT TRIED   %s: %s\n", sim_oracle_text((enum sim_oracle)i),
+                          nothing);
+        }
+    }
+}
+
 static void print_broken(const struct sim_run_result *result, FILE *log)
 {
     for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
@@ -237,6 +253,7 @@ void sim_summary_print(const struct sim_run_result *result, const struct sim_wat
     print_figures(result, log);
     sim_behaviour_print(result, log);
     print_thresholds(result, log);
+    print_compared(result, log);
     print_broken(result, log);
     (void)fprintf(log, "  memory      %.0f MiB at peak, %.1f MiB of content\n",
                   (double)result->peak_rss_bytes / 1048576, (double)result->store_bytes / 1048576);
