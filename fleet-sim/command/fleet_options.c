@@ -78,6 +78,7 @@ enum key {
     KEY_UPSTREAM,
     KEY_TASKS,
     KEY_THRESHOLD,
+    KEY_JUNIT,
     KEY_DEVICES = 'n',
 };
 
@@ -127,6 +128,9 @@ static const struct argp_option table[] = {
     {"threshold", KEY_THRESHOLD, "METRIC OP VALUE", 0,
      "What has to hold at the end, else the exit status is 99: 'checkin_p99<200ms', "
      "'failed_share<=1%', 'coverage>=99%'; the metrics are listed below; may be given again",
+     GROUP_BOTH},
+    {"junit", KEY_JUNIT, "FILE", 0,
+     "Write the verdict there as JUnit XML: a case for each invariant, each threshold and the goal",
      GROUP_BOTH},
     {"no-live", KEY_NO_LIVE, 0, 0, "A line every few seconds instead of the live view", GROUP_BOTH},
     {0, 0, 0, 0, "run, against a gateway:", GROUP_RUN},
@@ -352,6 +356,8 @@ static error_t on_option(int key, char *value, struct argp_state *state)
         return sim_take_port(parse, value);
     case KEY_BAD:
         return sim_take_rule(parse, value);
+    case KEY_JUNIT:
+        return sim_take_text(parse, "junit", value, options->junit);
     case KEY_THRESHOLD:
         return sim_take_threshold(parse, value);
     case KEY_BAD_VERSION:

@@ -86,6 +86,7 @@ struct sim_options {
     uint32_t threshold_count;
     // Output.
     char out[SIM_TEXT_MAX];
+    char junit[SIM_TEXT_MAX]; // file; empty: none
     bool live;
     char command[1024]; // to repeat the run
 };

@@ -124,12 +124,11 @@ static enum base_status csv_write(const struct sim_run_result *result, FILE *fil
     return sim_timeline_write(result->timeline, file, result->version_count);
 }
 
-static enum base_status write_one(const struct sim_run_result *result, const char *name,
-                                  enum base_status (*write)(const struct sim_run_result *, FILE *),
-                                  struct base_error *error)
+typedef enum base_status (*write_fn)(const struct sim_run_result *result, FILE *file);
+
+static enum base_status write_to(const struct sim_run_result *result, const char *path,
+                                 write_fn write, struct base_error *error)
 {
-    char path[SIM_TEXT_MAX + 32];
-    (void)snprintf(path, sizeof(path), "%s/%s", result->options->out, name);
     struct base_output_file out;
     BASE_TRY(base_output_open(&out, path, error));
     enum base_status status = write(result, out.file);
@@ -139,9 +138,19 @@ static enum base_status write_one(const struct sim_run_result *result, const cha
     return base_output_close(&out, status, error);
 }
 
+static enum base_status write_one(const struct sim_run_result *result, const char *name,
+                                  write_fn write, struct base_error *error)
+{
+    char path[SIM_TEXT_MAX + 32];
+    (void)snprintf(path, sizeof(path), "%s/%s", result->options->out, name);
+    return write_to(result, path, write, error);
+}
+
 enum base_status sim_result_write(const struct sim_run_result *result, struct base_error *error)
 {
     BASE_TRY(write_one(result, "run.json", sim_run_json_write, error));
     BASE_TRY(write_one(result, "timeline.csv", csv_write, error));
-    return write_one(result, "report.html", sim_report_html_write, error);
+    BASE_TRY(write_one(result, "report.html", sim_report_html_write, error));
+    const char *junit = result->options->junit;
+    return junit[0] != '\0' ? write_to(result, junit, sim_junit_write, error) : BASE_OK;
 }

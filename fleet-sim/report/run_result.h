@@ -94,8 +94,8 @@ const char *sim_result_online(const struct sim_run_result *result);
 // Devices a second between the moments 5 % and 95 % of the devices that ran a version had run it.
 double sim_result_rate(const struct sim_timeline *timeline, uint8_t version);
 
-// Writes run.json, timeline.csv and report.html into options->out, which must exist. IO with what
-// and where in `error`.
+// Writes run.json, timeline.csv and report.html into options->out, which must exist, and the JUnit
+// file that the options name. IO with what and where in `error`.
 BASE_NODISCARD enum base_status sim_result_write(const struct sim_run_result *result,
                                                  struct base_error *error);
 // One each; IO, NOMEM.
@@ -105,6 +105,8 @@ BASE_NODISCARD enum base_status sim_report_html_write(const struct sim_run_resul
 // "8 devices did all of it for real (--real-every 10000): 96 hashes and signatures made both ways,
 // 0 disagreed; of all signatures 21 were verified, 8000 were the same bytes as one of these".
 void sim_for_real_text(const struct sim_run_result *result, char out[SIM_FOR_REAL_TEXT_MAX]);
+// One case for each invariant (skipped: it compared nothing), each threshold, and the goal.
+BASE_NODISCARD enum base_status sim_junit_write(const struct sim_run_result *result, FILE *file);
 // "2.0.0", or the first digits of the hash where the label is not known.
 void sim_version_text(const struct sim_run_result *result, uint8_t version,
                       char out[SIM_LABEL_MAX]);
