@@ -78,6 +78,7 @@ enum key {
     KEY_UPSTREAM,
     KEY_TASKS,
     KEY_THRESHOLD,
+    KEY_METRICS,
     KEY_JUNIT,
     KEY_DEVICES = 'n',
 };
@@ -131,6 +132,9 @@ static const struct argp_option table[] = {
      GROUP_BOTH},
     {"junit", KEY_JUNIT, "FILE", 0,
      "Write the verdict there as JUnit XML: a case for each invariant, each threshold and the goal",
+     GROUP_BOTH},
+    {"metrics", KEY_METRICS, "[ADDRESS:]PORT", 0,
+     "Serve live metrics for Prometheus there, GET /metrics (127.0.0.1; 0: a free port)",
      GROUP_BOTH},
     {"no-live", KEY_NO_LIVE, 0, 0, "A line every few seconds instead of the live view", GROUP_BOTH},
     {0, 0, 0, 0, "run, against a gateway:", GROUP_RUN},
@@ -358,6 +362,8 @@ static error_t on_option(int key, char *value, struct argp_state *state)
         return sim_take_rule(parse, value);
     case KEY_JUNIT:
         return sim_take_text(parse, "junit", value, options->junit);
+    case KEY_METRICS:
+        return sim_take_metrics(parse, value);
     case KEY_THRESHOLD:
         return sim_take_threshold(parse, value);
     case KEY_BAD_VERSION:

@@ -10,6 +10,7 @@
 #include "policy/target_text.h"
 #include "report/thresholds.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -216,6 +217,31 @@ error_t sim_take_token(struct sim_parse *parse, const char *option, const char *
     }
     token[strcspn(token, " \t")] = '\0';
     return token[0] != '\0' ? 0 : sim_option_refuse(parse, option, path, "no token in this file");
+}
+
+// PORT, ADDRESS:PORT or [ADDRESS]:PORT. Without an address nobody reaches it from outside.
+error_t sim_take_metrics(struct sim_parse *parse, const char *value)
+{
+    struct sim_options *options = parse->out;
+    const char *colon = strrchr(value, ':');
+    const char *port = colon != NULL ? colon + 1 : value;
+    bool framed = colon != NULL && value[0] == '[' && colon > value + 1 && colon[-1] == ']';
+    char address[SIM_ADDRESS_MAX] = "127.0.0.1";
+    struct in6_addr place;
+    uint64_t number = 0;
+    if (colon != NULL) {
+        const char *from = value + (framed ? 1 : 0);
+        int size = (int)(colon - from) - (framed ? 1 : 0);
+        (void)snprintf(address, sizeof(address), "%.*s", size, from);
+    }
+    if (inet_pton(framed ? AF_INET6 : AF_INET, address, &place) != 1 ||
+        base_str_u64(base_str_of(port), &number) != BASE_OK || number > UINT16_MAX) {
+        return sim_option_refuse(parse, "metrics", value,
+                                 "PORT, 127.0.0.1:PORT or [::1]:PORT is expected");
+    }
+    memcpy(options->metrics_address, address, sizeof(address));
+    options->metrics_port = (uint16_t)number;
+    return 0;
 }
 
 error_t sim_take_threshold(struct sim_parse *parse, const char *value)

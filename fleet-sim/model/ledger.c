@@ -193,6 +193,12 @@ void sim_ledger_run_ended(struct sim_ledger *ledger, uint32_t device, const stru
     }
 }
 
+void sim_counters_request(struct sim_counters *counters, uint32_t kind)
+{
+    counters->requests++;
+    counters->requests_of[kind < SIM_REQUEST_KINDS ? kind : SIM_REQUEST_KINDS - 1]++;
+}
+
 void sim_counters_merge(struct sim_counters *into, const struct sim_counters *from)
 {
     // Every field is a 64-bit sum, so the structure merges as an array of them.

@@ -48,6 +48,8 @@ struct sim_version_counters {
     int64_t current;      // devices on which it is active and has run
 };
 
+#define SIM_REQUEST_KINDS 9 // SIM_EXCHANGE_KIND_COUNT
+
 struct sim_counters {
     uint64_t arrived;
     uint64_t awake; // devices in memory now
@@ -55,12 +57,13 @@ struct sim_counters {
     uint64_t skipped; // wakes put off because every awake slot was taken
     uint64_t checkins;
     uint64_t requests;
-    uint64_t business;        // ... of apps, to their service behind the gateway
-    uint64_t business_served; // ... of these, with an answer below 500
-    uint64_t business_failed; // ... without one, or with one of 500 and above
-    uint64_t rides;           // check-ins answered on these; among `checkins`
-    uint64_t ride_reports;    // reports taken along that are durable
-    uint64_t own_checkins;    // requests of the runtimes' own
+    uint64_t requests_of[SIM_REQUEST_KINDS]; // ... by enum sim_exchange_kind
+    uint64_t business;                       // ... of apps, to their service behind the gateway
+    uint64_t business_served;                // ... of these, with an answer below 500
+    uint64_t business_failed;                // ... without one, or with one of 500 and above
+    uint64_t rides;                          // check-ins answered on these; among `checkins`
+    uint64_t ride_reports;                   // reports taken along that are durable
+    uint64_t own_checkins;                   // requests of the runtimes' own
     uint64_t own_reports;
     uint64_t pulls;   // of content and metadata
     uint64_t answers; // of any status
@@ -152,6 +155,8 @@ struct sim_run_end {
 void sim_ledger_run_ended(struct sim_ledger *ledger, uint32_t device, const struct sim_run_end *end,
                           uint32_t now_ms);
 
+// A request of this kind (enum sim_exchange_kind) was made.
+void sim_counters_request(struct sim_counters *counters, uint32_t kind);
 void sim_counters_merge(struct sim_counters *into, const struct sim_counters *from);
 
 // Oracles: each says whether it holds, with the numbers it was computed from.

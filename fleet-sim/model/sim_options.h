@@ -14,6 +14,7 @@
 #define SIM_BAD_VERSIONS_MAX 8
 #define SIM_TEXT_MAX         256
 #define SIM_TOKEN_TEXT_MAX   256 // of a token
+#define SIM_ADDRESS_MAX      46  // INET6_ADDRSTRLEN
 
 struct sim_options {
     uint32_t devices;
@@ -86,7 +87,9 @@ struct sim_options {
     uint32_t threshold_count;
     // Output.
     char out[SIM_TEXT_MAX];
-    char junit[SIM_TEXT_MAX]; // file; empty: none
+    char junit[SIM_TEXT_MAX];              // file; empty: none
+    char metrics_address[SIM_ADDRESS_MAX]; // live metrics are served there; empty: nowhere
+    uint16_t metrics_port;                 // 0: one that is free
     bool live;
     char command[1024]; // to repeat the run
 };

@@ -136,7 +136,8 @@ static enum base_status verify(void *ctx, const uint8_t key[WIRE_PUBLIC_KEY_BYTE
 
 static void count_request(struct sim_counters *counters, enum sim_exchange_kind kind)
 {
-    counters->requests++;
+    _Static_assert(SIM_REQUEST_KINDS == SIM_EXCHANGE_KIND_COUNT, "a counter for each kind");
+    sim_counters_request(counters, kind);
     counters->own_checkins += kind == SIM_EXCHANGE_CHECKIN;
     counters->own_reports += kind == SIM_EXCHANGE_REPORT;
     // The runtime asks for nothing else that is of another kind than exclusive files.
