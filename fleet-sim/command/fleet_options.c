@@ -582,5 +582,6 @@ enum base_status sim_options_parse(int argc, char **argv, struct sim_options *ou
         }
         return BASE_ERR_INVALID;
     }
+    BASE_TRY(sim_check_junit(out, error));
     return out->local ? check_local(&parse) : check_run(&parse);
 }

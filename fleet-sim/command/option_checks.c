@@ -8,6 +8,7 @@
 #include "wire/manifest.h"
 #include "wire/trust/root.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +95,23 @@ enum base_status sim_check_evidence(const struct sim_options *options,
                               "neither --where nor --bad goes with it");
     }
     return check_key(options, words, error);
+}
+
+enum base_status sim_check_junit(const struct sim_options *options, struct base_error *error)
+{
+    char folder[SIM_TEXT_MAX];
+    if (options->junit[0] == '\0' || access(options->junit, W_OK) == 0) {
+        return BASE_OK;
+    }
+    (void)snprintf(folder, sizeof(folder), "%s", options->junit);
+    char *slash = strrchr(folder, '/');
+    folder[slash == folder ? 1 : slash != NULL ? slash - folder : 0] = '\0';
+    const char *where = folder[0] != '\0' ? folder : ".";
+    if (access(options->junit, F_OK) != 0 && access(where, W_OK | X_OK) == 0) {
+        return BASE_OK;
+    }
+    return base_error_set(error, BASE_ERR_INVALID, "--junit %.100s: %s", options->junit,
+                          strerror(errno));
 }
 
 enum base_status sim_check_somebody(const struct sim_options *options,
