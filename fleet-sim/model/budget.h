@@ -11,13 +11,14 @@ struct sim_budget {
     uint64_t open_files;
     uint64_t source_addresses;
     uint64_t record_bytes;     // dormant devices, ledger and expected saved state
-    uint64_t awake_bytes;      // slots
-    uint64_t tasks_bytes;      // ... of these, places for tasks beyond the first
+    uint64_t awake_bytes;      // slots, of devices with one task
+    uint64_t tasks_bytes;      // ... and more, when every place for another one is taken
     uint64_t connection_bytes; // ours
     uint64_t kernel_bytes;
-    uint64_t
-        content_bytes;     // what devices pull: a copy for each thread and each that shares nothing
-    uint64_t memory_bytes; // all of it
+    // What devices pull: a copy for each thread and for each device that shares nothing.
+    uint64_t content_bytes;
+    uint64_t fixed_bytes;  // the program, and what a thread has before the first device
+    uint64_t memory_bytes; // all of it but tasks_bytes
     double ramp_s;         // until the last device came online
 };
 

@@ -193,6 +193,12 @@ void sim_ledger_run_ended(struct sim_ledger *ledger, uint32_t device, const stru
     }
 }
 
+void sim_counters_request(struct sim_counters *counters, uint32_t kind)
+{
+    counters->requests++;
+    counters->requests_of[kind < SIM_REQUEST_KINDS ? kind : SIM_REQUEST_KINDS - 1]++;
+}
+
 void sim_counters_merge(struct sim_counters *into, const struct sim_counters *from)
 {
     // Every field is a 64-bit sum, so the structure merges as an array of them.
@@ -226,6 +232,33 @@ const char *sim_oracle_name(enum sim_oracle oracle)
 const char *sim_oracle_text(enum sim_oracle oracle)
 {
     return oracle < SIM_ORACLE_COUNT ? oracle_texts[oracle] : "?";
+}
+
+// Why one does not apply, and why one that does had nothing to look at.
+static const struct {
+    const char *unchecked;
+    const char *nothing;
+} oracle_nothings[SIM_ORACLE_COUNT] = {
+    [SIM_ORACLE_VERIFIED] = {"", "no task ran"},
+    [SIM_ORACLE_PERMITTED] = {"", "no task ran"},
+    [SIM_ORACLE_SEALED] = {"", "no version was activated"},
+    [SIM_ORACLE_EXACT] = {"", "no device did its work for real (--real-every)"},
+    [SIM_ORACLE_RECOVERED] = {"", "no device woke"},
+    [SIM_ORACLE_BACK] = {"no version that a gateway released is called bad (--bad-version)",
+                         "no device ran a bad version"},
+    [SIM_ORACLE_STOOD] = {"", "no device was told to activate a version once more"},
+    [SIM_ORACLE_EXPOSURE] = {"no bad version has a limit (--bad-version, --max-exposed)",
+                             "there was no device"},
+    [SIM_ORACLE_LAW] = {"no device behaved towards a gateway (--behaviour)",
+                        "no device offered a record to a tunnel"},
+};
+
+const char *sim_oracle_nothing(enum sim_oracle oracle, const struct sim_oracle_result *result)
+{
+    if (oracle >= SIM_ORACLE_COUNT || (result->checked && result->population > 0)) {
+        return NULL;
+    }
+    return result->checked ? oracle_nothings[oracle].nothing : oracle_nothings[oracle].unchecked;
 }
 
 static void set(struct sim_oracle_result *result, bool checked, uint64_t violations,
@@ -270,7 +303,7 @@ void sim_ledger_judge(const struct sim_ledger *const *ledgers, uint32_t ledger_c
     set(&out->oracle[SIM_ORACLE_VERIFIED], true, sum.unverified_runs, sum.runs);
     set(&out->oracle[SIM_ORACLE_PERMITTED], true, sum.unpermitted_runs, sum.runs);
     set(&out->oracle[SIM_ORACLE_SEALED], true, sum.bad_seals, sum.activations);
-    set(&out->oracle[SIM_ORACLE_EXACT], true, sum.memo_mismatches, sum.runs);
+    set(&out->oracle[SIM_ORACLE_EXACT], true, sum.memo_mismatches, sum.real_compared);
     set(&out->oracle[SIM_ORACLE_RECOVERED], true, sum.boot_failures, sum.wakes);
     any_bad = any_bad && released;
     set(&out->oracle[SIM_ORACLE_BACK], any_bad, out->still_bad, out->exposed);

@@ -48,6 +48,8 @@ struct sim_version_counters {
     int64_t current;      // devices on which it is active and has run
 };
 
+#define SIM_REQUEST_KINDS 9 // SIM_EXCHANGE_KIND_COUNT
+
 struct sim_counters {
     uint64_t arrived;
     uint64_t awake; // devices in memory now
@@ -55,12 +57,13 @@ struct sim_counters {
     uint64_t skipped; // wakes put off because every awake slot was taken
     uint64_t checkins;
     uint64_t requests;
-    uint64_t business;        // ... of apps, to their service behind the gateway
-    uint64_t business_served; // ... of these, with an answer below 500
-    uint64_t business_failed; // ... without one, or with one of 500 and above
-    uint64_t rides;           // check-ins answered on these; among `checkins`
-    uint64_t ride_reports;    // reports taken along that are durable
-    uint64_t own_checkins;    // requests of the runtimes' own
+    uint64_t requests_of[SIM_REQUEST_KINDS]; // ... by enum sim_exchange_kind
+    uint64_t business;                       // ... of apps, to their service behind the gateway
+    uint64_t business_served;                // ... of these, with an answer below 500
+    uint64_t business_failed;                // ... without one, or with one of 500 and above
+    uint64_t rides;                          // check-ins answered on these; among `checkins`
+    uint64_t ride_reports;                   // reports taken along that are durable
+    uint64_t own_checkins;                   // requests of the runtimes' own
     uint64_t own_reports;
     uint64_t pulls;   // of content and metadata
     uint64_t answers; // of any status
@@ -95,6 +98,10 @@ struct sim_counters {
     uint64_t resumed_bytes;
     uint64_t shared_hash_bytes;
     uint64_t real_hash_bytes;
+    uint64_t shared_signatures; // checks of one that was checked before
+    uint64_t real_signatures;
+    uint64_t real_devices;  // devices that came online and do everything for real
+    uint64_t real_compared; // hashes and signatures that these made both ways
     struct sim_version_counters version[SIM_VERSIONS_MAX];
     struct sim_behaviour_sums behaviour;
 };
@@ -148,6 +155,8 @@ struct sim_run_end {
 void sim_ledger_run_ended(struct sim_ledger *ledger, uint32_t device, const struct sim_run_end *end,
                           uint32_t now_ms);
 
+// A request of this kind (enum sim_exchange_kind) was made.
+void sim_counters_request(struct sim_counters *counters, uint32_t kind);
 void sim_counters_merge(struct sim_counters *into, const struct sim_counters *from);
 
 // Oracles: each says whether it holds, with the numbers it was computed from.
@@ -181,6 +190,8 @@ struct sim_verdict {
 
 const char *sim_oracle_name(enum sim_oracle oracle);
 const char *sim_oracle_text(enum sim_oracle oracle);
+// Why an oracle compared nothing: "no task ran"; NULL: it compared something.
+const char *sim_oracle_nothing(enum sim_oracle oracle, const struct sim_oracle_result *result);
 // Computes the oracles over all ledgers. `released`: the bad versions came from a gateway, so their
 // devices have to be back. `max_exposed_ppm` UINT32_MAX: no limit on exposure.
 void sim_ledger_judge(const struct sim_ledger *const *ledgers, uint32_t ledger_count, bool released,

@@ -1,4 +1,4 @@
-// What a run is to do: everything the command line says. Filled by run/fleet_options.c, read by
+// What a run is to do: everything the command line says. Filled by command/fleet_options.c, read by
 // all.
 #ifndef SIM_OPTIONS_H
 #define SIM_OPTIONS_H
@@ -6,6 +6,7 @@
 #include "model/bad_release.h"
 #include "model/population.h"
 #include "model/predicate.h"
+#include "model/threshold.h"
 #include "wire/digest.h"
 #include "wire/trust/run_evidence.h"
 
@@ -13,6 +14,7 @@
 #define SIM_BAD_VERSIONS_MAX 8
 #define SIM_TEXT_MAX         256
 #define SIM_TOKEN_TEXT_MAX   256 // of a token
+#define SIM_ADDRESS_MAX      46  // INET6_ADDRSTRLEN
 
 struct sim_options {
     uint32_t devices;
@@ -81,8 +83,14 @@ struct sim_options {
     char evidence[SIM_TEXT_MAX];     // file for signed evidence; empty: none
     char evidence_key[SIM_TEXT_MAX]; // private key that signs it
     uint32_t exclusive_ppm;          // share of devices that belong to a user with exclusive files
+    // What has to hold of its measures, beside the invariants.
+    struct sim_threshold thresholds[SIM_THRESHOLDS_MAX];
+    uint32_t threshold_count;
     // Output.
     char out[SIM_TEXT_MAX];
+    char junit[SIM_TEXT_MAX];              // file; empty: none
+    char metrics_address[SIM_ADDRESS_MAX]; // live metrics are served there; empty: nowhere
+    uint16_t metrics_port;                 // 0: one that is free
     bool live;
     char command[1024]; // to repeat the run
 };

@@ -1,6 +1,6 @@
 // Reads an address of a gateway: scheme, host and port, nothing behind them. Called by
-// run/fleet_options.c on the main thread, before the run. No name is looked up here, and nothing is
-// connected.
+// command/fleet_options.c on the main thread, before the run. No name is looked up here, and
+// nothing is connected.
 #include "model/sim_url.h"
 
 #include <string.h>

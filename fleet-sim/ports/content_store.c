@@ -33,7 +33,8 @@ struct sim_body {
     size_t capacity;
     struct outgrown *outgrown;
     uint32_t refs;
-    bool kept; // `bytes` are a blob's by now
+    bool kept;     // `bytes` are a blob's by now
+    bool borrowed; // somebody may have `bytes` mapped
 };
 
 struct sim_store {
@@ -235,7 +236,7 @@ void sim_body_unref(struct sim_store *store, struct sim_body *body)
     body_free(store, at);
 }
 
-// Room for `size` bytes. What is there stays where it is, too, for who has it mapped.
+// Room for `size` bytes. What is there stays where it is, too, if somebody may have it mapped.
 static enum base_status body_grow(struct sim_store *store, struct sim_body *body, size_t size)
 {
     if (size <= body->capacity) {
@@ -244,18 +245,23 @@ static enum base_status body_grow(struct sim_store *store, struct sim_body *body
     size_t capacity = body->capacity * 2 > size ? body->capacity * 2 : size;
     struct outgrown *old = NULL;
     uint8_t *bytes = take(store, capacity);
-    if (bytes != NULL && body->bytes != NULL) {
+    if (bytes != NULL && body->borrowed) {
         old = take(store, sizeof(*old));
     }
-    if (bytes == NULL || (body->bytes != NULL && old == NULL)) {
+    if (bytes == NULL || (body->borrowed && old == NULL)) {
         drop(store, bytes);
         return BASE_ERR_NOMEM;
     }
-    if (old != NULL) {
+    if (body->size > 0) {
         memcpy(bytes, body->bytes, body->size);
+    }
+    if (old != NULL) {
         *old = (struct outgrown){body->outgrown, body->bytes};
         body->outgrown = old;
+    } else {
+        drop(store, body->bytes);
     }
+    body->borrowed = false;
     body->bytes = bytes;
     body->capacity = capacity;
     return BASE_OK;
@@ -282,6 +288,12 @@ enum base_status sim_body_add(struct sim_store *store, struct sim_body *body, si
 
 const uint8_t *sim_body_bytes(const struct sim_body *body)
 {
+    return body->bytes;
+}
+
+const uint8_t *sim_body_lend(struct sim_body *body)
+{
+    body->borrowed = body->bytes != NULL;
     return body->bytes;
 }
 

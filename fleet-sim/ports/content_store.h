@@ -55,8 +55,11 @@ void sim_body_unref(struct sim_store *store, struct sim_body *body);
 // are added. CONFLICT: they differ, the body is as before; NOMEM.
 BASE_NODISCARD enum base_status sim_body_add(struct sim_store *store, struct sim_body *body,
                                              size_t offset, const uint8_t *bytes, size_t size);
-// Valid until the last reference is gone, whatever is added meanwhile.
+// Valid until bytes are added.
 const uint8_t *sim_body_bytes(const struct sim_body *body);
+// Valid until the last reference is gone, whatever is added meanwhile: memory that the body
+// outgrows is kept until then, so only who maps content on its way asks for it like this.
+const uint8_t *sim_body_lend(struct sim_body *body);
 // As sim_store_add of its first `size` bytes; when these are all, they are kept without a copy.
 BASE_NODISCARD enum base_status sim_body_keep(struct sim_store *store, struct sim_body *body,
                                               size_t size, const struct sim_blob **out_blob);

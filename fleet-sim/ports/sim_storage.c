@@ -228,7 +228,8 @@ static enum base_status blob_map(void *ctx, const struct wire_sha256 *name,
     if (partial == NULL) {
         return BASE_ERR_NOT_FOUND;
     }
-    *out_bytes = bytes_of(partial);
+    bool lent = partial->shared == NULL && partial->body != NULL;
+    *out_bytes = lent ? sim_body_lend(partial->body) : bytes_of(partial);
     *out_size = partial->size;
     return BASE_OK;
 }

@@ -3,6 +3,7 @@
 // behaviour came to is an object that behaviour_report.c makes.
 #include "base/version.h"
 #include "report/behaviour_report.h"
+#include "report/measures.h"
 #include "report/run_result.h"
 
 #include <jansson.h>
@@ -81,12 +82,14 @@ static json_t *oracles(const struct sim_run_result *result)
     json_t *list = json_array();
     for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
         const struct sim_oracle_result *oracle = &result->verdict.oracle[i];
+        const char *nothing = sim_oracle_nothing((enum sim_oracle)i, oracle);
         (void)json_array_append_new(
-            list,
-            json_pack("{s:s, s:s, s:b, s:b, s:o, s:o}", "name", sim_oracle_name((enum sim_oracle)i),
-                      "text", sim_oracle_text((enum sim_oracle)i), "checked", (int)oracle->checked,
-                      "holds", (int)oracle->holds, "violations", number(oracle->violations), "of",
-                      number(oracle->population)));
+            list, json_pack("{s:s, s:s, s:b, s:b, s:o, s:o, s:b, s:s?}", "name",
+                            sim_oracle_name((enum sim_oracle)i), "text",
+                            sim_oracle_text((enum sim_oracle)i), "checked", (int)oracle->checked,
+                            "holds", (int)oracle->holds, "violations", number(oracle->violations),
+                            "of", number(oracle->population), "compared", nothing == NULL,
+                            "compared_nothing_because", nothing));
     }
     return list;
 }
@@ -126,6 +129,18 @@ static json_t *totals(const struct sim_run_result *result)
         number(c->no_room));
 }
 
+// What a sample of the devices did for real beside the work that all others share.
+static json_t *for_real(const struct sim_run_result *result)
+{
+    const struct sim_counters *c = &result->counters;
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "real_every",
+                     number(result->options->real_every), "devices", number(c->real_devices),
+                     "compared", number(c->real_compared), "disagreed", number(c->memo_mismatches),
+                     "signatures_verified", number(c->real_signatures), "signatures_shared",
+                     number(c->shared_signatures), "bytes_hashed", number(c->real_hash_bytes),
+                     "bytes_shared", number(c->shared_hash_bytes));
+}
+
 // What devices asked the gateway for, and what rode on their apps' requests.
 static json_t *requests(const struct sim_run_result *result)
 {
@@ -159,16 +174,33 @@ static json_t *trust(const struct sim_run_result *result)
 
 static json_t *latencies(const struct sim_run_result *result)
 {
-    const struct base_hist *kinds = result->latencies.request_us;
-    return json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "generator_lag",
-        quantiles(&result->latencies.lag_us), "checkin_from_intended",
-        quantiles(&result->latencies.checkin_us), "checkin",
-        quantiles(&kinds[SIM_EXCHANGE_CHECKIN]), "blob", quantiles(&kinds[SIM_EXCHANGE_BLOB]),
-        "report", quantiles(&kinds[SIM_EXCHANGE_REPORT]), "metadata",
-        quantiles(&kinds[SIM_EXCHANGE_META]), "enrolment", quantiles(&kinds[SIM_EXCHANGE_ENROL]),
-        "business", quantiles(&kinds[SIM_EXCHANGE_BUSINESS]), "offer_to_run",
-        quantiles(&result->offer_to_run_us));
+    json_t *all = json_object();
+    const char *name = NULL;
+    const struct base_hist *hist = NULL;
+    for (uint32_t i = 0; (hist = sim_latency_at(result, i, &name)) != NULL; i++) {
+        (void)json_object_set_new(all, name, quantiles(hist));
+    }
+    return all;
+}
+
+// Value null: nothing was measured.
+static json_t *thresholds(const struct sim_run_result *result)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < result->options->threshold_count; i++) {
+        const struct sim_threshold *threshold = &result->options->thresholds[i];
+        const struct sim_threshold_result *got = &result->thresholds[i];
+        bool latency = sim_measure_at(threshold->measure)->kind == SIM_MEASURE_LATENCY;
+        char name[SIM_THRESHOLD_TEXT_MAX];
+        (void)snprintf(name, sizeof(name), "%s%s%s", sim_measure_at(threshold->measure)->name,
+                       latency ? "_" : "", latency ? sim_latency_part(threshold->part) : "");
+        (void)json_array_append_new(
+            list, json_pack("{s:s, s:s, s:f, s:o, s:b}", "threshold", threshold->text, "metric",
+                            name, "limit", threshold->limit, "value",
+                            got->measured ? json_real(got->value) : json_null(), "holds",
+                            (int)got->holds));
+    }
+    return list;
 }
 
 // Neither true nor false of a run that was cut short.
@@ -234,12 +266,13 @@ enum base_status sim_run_json_write(const struct sim_run_result *result, FILE *f
             json_pack("{s:s, s:f}", "digest", result->digest, "took_s", result->took_s));
     }
     json_t *rest = json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "exposed",
-        number(result->verdict.exposed), "exposed_back_as_before",
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+        "exposed", number(result->verdict.exposed), "exposed_back_as_before",
         number(result->verdict.back_as_before), "peak_rss_bytes", number(result->peak_rss_bytes),
         "totals", totals(result), "requests", requests(result), "versions", versions(result),
         "rollouts", rollouts(result), "not_counted", uncounted(result), "oracles", oracles(result),
-        "failing_slice", slice(result), "latency_us", latencies(result), "content_bytes",
+        "thresholds", thresholds(result), "verified_for_real", for_real(result), "failing_slice",
+        slice(result), "latency_us", latencies(result), "content_bytes",
         number(result->store_bytes), "trust", trust(result), "behaviour",
         sim_behaviour_json(result));
     enum base_status status = BASE_ERR_NOMEM;

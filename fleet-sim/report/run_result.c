@@ -43,6 +43,7 @@ static const struct {
     [SIM_OUTCOME_NOBODY_ONLINE] = {"nobody online", "NOBODY ONLINE"},
     [SIM_OUTCOME_UNREACHED] = {"nobody reached", "NOBODY REACHED"},
     [SIM_OUTCOME_NO_RELEASE] = {"no release", "NO RELEASE"},
+    [SIM_OUTCOME_THRESHOLD] = {"threshold missed", "THRESHOLD MISSED"},
 };
 
 const char *sim_outcome_name(enum sim_outcome outcome)
@@ -74,6 +75,19 @@ void sim_gateway_text(const struct sim_options *options, char out[SIM_GATEWAY_TE
     }
     (void)snprintf(out, SIM_GATEWAY_TEXT_MAX, "gateway %s:%u %s", options->host, options->port,
                    options->tls ? "by TLS" : "in clear text");
+}
+
+void sim_for_real_text(const struct sim_run_result *result, char out[SIM_FOR_REAL_TEXT_MAX])
+{
+    const struct sim_counters *c = &result->counters;
+    (void)snprintf(out, SIM_FOR_REAL_TEXT_MAX,
+                   "%llu devices did all of it for real (--real-every %u): %llu hashes and "
+                   "signatures made both ways, %llu disagreed; of all signatures %llu were "
+                   "verified, %llu were the same bytes as one of these",
+                   (unsigned long long)c->real_devices, result->options->real_every,
+                   (unsigned long long)c->real_compared, (unsigned long long)c->memo_mismatches,
+                   (unsigned long long)c->real_signatures,
+                   (unsigned long long)c->shared_signatures);
 }
 
 void sim_release_text(const struct sim_run_result *result, uint8_t version,
@@ -115,12 +129,11 @@ static enum base_status csv_write(const struct sim_run_result *result, FILE *fil
     return sim_timeline_write(result->timeline, file, result->version_count);
 }
 
-static enum base_status write_one(const struct sim_run_result *result, const char *name,
-                                  enum base_status (*write)(const struct sim_run_result *, FILE *),
-                                  struct base_error *error)
+typedef enum base_status (*write_fn)(const struct sim_run_result *result, FILE *file);
+
+static enum base_status write_to(const struct sim_run_result *result, const char *path,
+                                 write_fn write, struct base_error *error)
 {
-    char path[SIM_TEXT_MAX + 32];
-    (void)snprintf(path, sizeof(path), "%s/%s", result->options->out, name);
     struct base_output_file out;
     BASE_TRY(base_output_open(&out, path, error));
     enum base_status status = write(result, out.file);
@@ -130,9 +143,19 @@ static enum base_status write_one(const struct sim_run_result *result, const cha
     return base_output_close(&out, status, error);
 }
 
+static enum base_status write_one(const struct sim_run_result *result, const char *name,
+                                  write_fn write, struct base_error *error)
+{
+    char path[SIM_TEXT_MAX + 32];
+    (void)snprintf(path, sizeof(path), "%s/%s", result->options->out, name);
+    return write_to(result, path, write, error);
+}
+
 enum base_status sim_result_write(const struct sim_run_result *result, struct base_error *error)
 {
     BASE_TRY(write_one(result, "run.json", sim_run_json_write, error));
     BASE_TRY(write_one(result, "timeline.csv", csv_write, error));
-    return write_one(result, "report.html", sim_report_html_write, error);
+    BASE_TRY(write_one(result, "report.html", sim_report_html_write, error));
+    const char *junit = result->options->junit;
+    return junit[0] != '\0' ? write_to(result, junit, sim_junit_write, error) : BASE_OK;
 }

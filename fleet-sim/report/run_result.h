@@ -19,6 +19,7 @@
 #define SIM_RELEASE_TEXT_MAX  (WIRE_TASK_NAME_MAX + SIM_LABEL_MAX + 2)
 #define SIM_ROLLOUTS_TOLD_MAX 32
 #define SIM_ROLLOUT_TEXT_MAX  512
+#define SIM_FOR_REAL_TEXT_MAX 256
 #define SIM_OUTCOMES          32u // above any enum wire_outcome_kind
 
 // What a run came to.
@@ -30,6 +31,7 @@ enum sim_outcome {
     SIM_OUTCOME_NOBODY_ONLINE, // no device came so far that it was answered what to do
     SIM_OUTCOME_UNREACHED,     // no release reached a device
     SIM_OUTCOME_NO_RELEASE,    // there was none, and none was asked for: nothing to judge
+    SIM_OUTCOME_THRESHOLD,     // all else passed, and a threshold does not hold
     SIM_OUTCOME_COUNT
 };
 
@@ -78,6 +80,7 @@ struct sim_run_result {
     char ended[160];                   // why the run ended
     char cause[SIM_CAUSE_MAX];         // why it did not pass, where that is no oracle's
     struct sim_about about;
+    struct sim_threshold_result thresholds[SIM_THRESHOLDS_MAX]; // of those of the options
     enum sim_outcome outcome;
     bool interrupted; // by a signal, before its end
 };
@@ -93,14 +96,19 @@ const char *sim_result_online(const struct sim_run_result *result);
 // Devices a second between the moments 5 % and 95 % of the devices that ran a version had run it.
 double sim_result_rate(const struct sim_timeline *timeline, uint8_t version);
 
-// Writes run.json, timeline.csv and report.html into options->out, which must exist. IO with what
-// and where in `error`.
+// Writes run.json, timeline.csv and report.html into options->out, which must exist, and the JUnit
+// file that the options name. IO with what and where in `error`.
 BASE_NODISCARD enum base_status sim_result_write(const struct sim_run_result *result,
                                                  struct base_error *error);
 // One each; IO, NOMEM.
 BASE_NODISCARD enum base_status sim_run_json_write(const struct sim_run_result *result, FILE *file);
 BASE_NODISCARD enum base_status sim_report_html_write(const struct sim_run_result *result,
                                                       FILE *file);
+// "8 devices did all of it for real (--real-every 10000): 96 hashes and signatures made both ways,
+// 0 disagreed; of all signatures 21 were verified, 8000 were the same bytes as one of these".
+void sim_for_real_text(const struct sim_run_result *result, char out[SIM_FOR_REAL_TEXT_MAX]);
+// One case for each invariant (skipped: it compared nothing), each threshold, and the goal.
+BASE_NODISCARD enum base_status sim_junit_write(const struct sim_run_result *result, FILE *file);
 // "2.0.0", or the first digits of the hash where the label is not known.
 void sim_version_text(const struct sim_run_result *result, uint8_t version,
                       char out[SIM_LABEL_MAX]);

@@ -6,6 +6,7 @@
 #include "base/version.h"
 #include "report/behaviour_report.h"
 #include "report/latency_text.h"
+#include "report/thresholds.h"
 
 // What devices have for themselves: credentials and exclusive files.
 static void print_own(const struct sim_run_result *result, FILE *log)
@@ -186,6 +187,22 @@ static void print_figures(const struct sim_run_result *result, FILE *log)
         sim_latency_text(base_hist_quantile(&result->latencies.lag_us, 0.99), lag));
 }
 
+// Invariants that held because there was nothing to hold them against say so.
+static void print_compared(const struct sim_run_result *result, FILE *log)
+{
+    char real[SIM_FOR_REAL_TEXT_MAX];
+    sim_for_real_text(result, real);
+    (void)fprintf(log, "  real        %s\n", real);
+    for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
+        const struct sim_oracle_result *oracle = &result->verdict.oracle[i];
+        const char *nothing = sim_oracle_nothing((enum sim_oracle)i, oracle);
+        if (oracle->checked && nothing != NULL) {
+            (void)fprintf(log, "  NOT TRIED   %s: %s\n", sim_oracle_text((enum sim_oracle)i),
+                          nothing);
+        }
+    }
+}
+
 static void print_broken(const struct sim_run_result *result, FILE *log)
 {
     for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
@@ -195,6 +212,16 @@ static void print_broken(const struct sim_run_result *result, FILE *log)
                 log, "  BROKEN      %s: %llu of %llu\n", sim_oracle_text((enum sim_oracle)i),
                 (unsigned long long)oracle->violations, (unsigned long long)oracle->population);
         }
+    }
+}
+
+static void print_thresholds(const struct sim_run_result *result, FILE *log)
+{
+    for (uint32_t i = 0; i < result->options->threshold_count; i++) {
+        char said[SIM_THRESHOLD_SAID_MAX];
+        sim_threshold_said(result, i, said);
+        (void)fprintf(log, "  %s   %s\n", result->thresholds[i].holds ? "threshold" : "MISSED   ",
+                      said);
     }
 }
 
@@ -231,6 +258,8 @@ void sim_summary_print(const struct sim_run_result *result, const struct sim_wat
     print_failures(result, log);
     print_figures(result, log);
     sim_behaviour_print(result, log);
+    print_thresholds(result, log);
+    print_compared(result, log);
     print_broken(result, log);
     (void)fprintf(log, "  memory      %.0f MiB at peak, %.1f MiB of content\n",
                   (double)result->peak_rss_bytes / 1048576, (double)result->store_bytes / 1048576);

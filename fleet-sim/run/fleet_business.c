@@ -85,7 +85,7 @@ void sim_business_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_
     enum base_status status = shard->transport.start(shard->transport.ctx, exchange, &request);
     exchange->ride = NULL;
     exchange->open = status == BASE_OK;
-    shard->ledger.counters.requests++;
+    sim_counters_request(&shard->ledger.counters, SIM_EXCHANGE_BUSINESS);
     shard->ledger.counters.business++;
     shard->ledger.counters.request_errors += status != BASE_OK;
     if (status != BASE_OK) {

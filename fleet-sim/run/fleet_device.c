@@ -300,6 +300,7 @@ bool sim_device_wake(struct sim_shard *shard, uint32_t index, uint64_t intended_
     if (!shard->ledger.entries[index].arrived) {
         shard->ledger.entries[index].arrived = true;
         shard->ledger.counters.arrived++;
+        shard->ledger.counters.real_devices += awake->real;
     }
     if (sim_enrol_needed(awake)) {
         sim_enrol_begin(awake, runtime_memory(awake), now_us);

@@ -102,7 +102,7 @@ void sim_enrol_begin(struct sim_awake *awake, void *memory, uint64_t now_us)
     enrolling->ended = shard->transport.start(shard->transport.ctx, enrolling->exchange, &request);
     enrolling->exchange->open = enrolling->ended == BASE_OK;
     enrolling->over = enrolling->ended != BASE_OK;
-    shard->ledger.counters.requests++;
+    sim_counters_request(&shard->ledger.counters, SIM_EXCHANGE_ENROL);
     shard->ledger.counters.request_errors += enrolling->over;
 }
 

@@ -5,6 +5,8 @@
 // that is not a pass.
 #include "run/fleet_outcome.h"
 
+#include "report/thresholds.h"
+
 #include <string.h>
 
 // A token that opens nothing: whatever else held, it was not what the run was to show.
@@ -437,6 +439,26 @@ static bool goal_missed(struct sim_run_result *result, const struct sim_ending *
     return wanted && !ending->goal_reached;
 }
 
+static bool thresholds_missed(struct sim_run_result *result)
+{
+    uint32_t missed = sim_thresholds_missed(result);
+    const char *between = "; ";
+    if (missed == 0) {
+        return false;
+    }
+    size_t used = (size_t)snprintf(result->cause, SIM_CAUSE_MAX, "%u of %u thresholds do not hold",
+                                   missed, result->options->threshold_count);
+    for (uint32_t i = 0; i < result->options->threshold_count && used < SIM_CAUSE_MAX; i++) {
+        char said[SIM_THRESHOLD_SAID_MAX];
+        if (!result->thresholds[i].holds) {
+            sim_threshold_said(result, i, said);
+            used +=
+                (size_t)snprintf(result->cause + used, SIM_CAUSE_MAX - used, "%s%s", between, said);
+        }
+    }
+    return true;
+}
+
 // Of a run that was cut short, only what may never happen is judged: who is still on a bad version
 // might yet have left it.
 static bool broke_for_good(const struct sim_verdict *verdict)
@@ -452,6 +474,7 @@ static bool broke_for_good(const struct sim_verdict *verdict)
 void sim_outcome_judge(struct sim_run_result *result, const struct sim_ending *ending)
 {
     bool gone = no_gateway(result, ending);
+    sim_thresholds_judge(result);
     result->interrupted = ending->interrupted;
     rollouts_gather(result, ending->rollouts);
     if (ending->interrupted) {
@@ -470,6 +493,8 @@ void sim_outcome_judge(struct sim_run_result *result, const struct sim_ending *e
         result->outcome = SIM_OUTCOME_FAILED;
     } else if (no_release(result, ending->view)) {
         result->outcome = SIM_OUTCOME_NO_RELEASE;
+    } else if (thresholds_missed(result)) {
+        result->outcome = SIM_OUTCOME_THRESHOLD;
     } else {
         result->outcome = SIM_OUTCOME_PASSED;
     }

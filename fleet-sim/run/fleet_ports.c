@@ -105,6 +105,7 @@ static void hash_end(void *ctx, struct dev_hash_state *state, struct wire_sha256
     if (awake->shadow_of == state) {
         struct wire_sha256 shared;
         memo.hash_end(memo.ctx, &awake->shadow, &shared);
+        awake->shard->ledger.counters.real_compared++;
         awake->shard->ledger.counters.memo_mismatches += !wire_sha256_equal(&shared, out_digest);
         awake->shadow_of = NULL;
     }
@@ -121,6 +122,7 @@ static enum base_status verify(void *ctx, const uint8_t key[WIRE_PUBLIC_KEY_BYTE
     if (awake->real) {
         enum base_status real =
             real_port(awake)->verify(real_port(awake)->ctx, key, message, size, signature);
+        shard->ledger.counters.real_compared++;
         shard->ledger.counters.memo_mismatches += real != status;
         status = real;
     }
@@ -134,7 +136,8 @@ static enum base_status verify(void *ctx, const uint8_t key[WIRE_PUBLIC_KEY_BYTE
 
 static void count_request(struct sim_counters *counters, enum sim_exchange_kind kind)
 {
-    counters->requests++;
+    _Static_assert(SIM_REQUEST_KINDS == SIM_EXCHANGE_KIND_COUNT, "a counter for each kind");
+    sim_counters_request(counters, kind);
     counters->own_checkins += kind == SIM_EXCHANGE_CHECKIN;
     counters->own_reports += kind == SIM_EXCHANGE_REPORT;
     // The runtime asks for nothing else that is of another kind than exclusive files.

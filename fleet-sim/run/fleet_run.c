@@ -13,6 +13,7 @@
 #include "report/run_summary.h"
 #include "run/fleet_behaviour.h"
 #include "run/fleet_enrol.h"
+#include "run/fleet_metrics.h"
 #include "run/fleet_outcome.h"
 #include "run/fleet_settle.h"
 #include "run/fleet_trust.h"
@@ -50,13 +51,16 @@ struct sim_fleet {
     struct h2_tls *tls;
     struct sim_watch *watch;
     struct sim_upstream *upstream;
+    struct sim_metrics *metrics; // NULL: nobody asked for them
     struct sim_timeline timeline;
     struct sim_live live;
     struct sim_virtual *virtual; // NULL: real time
     struct base_clock_port clock;
     uint64_t start_us;
     struct sim_counters counters; // summed at the last row
-    double goal_s;                // when the goal was reached; negative: not yet
+    struct base_hist lag_us;      // likewise, since the start
+    struct base_hist checkin_us;
+    double goal_s; // when the goal was reached; negative: not yet
     char last_stage[SIM_MARK_TEXT];
     bool stopped; // by a signal, before its end
     struct sim_run_result result;
@@ -68,6 +72,36 @@ static double seconds(const struct sim_fleet *fleet)
 }
 
 // ---- Start ----
+
+static void metrics_read(void *ctx, struct sim_metrics_now *out)
+{
+    struct sim_fleet *fleet = ctx;
+    *out = (struct sim_metrics_now){.options = fleet->options,
+                                    .versions = &fleet->versions,
+                                    .running_s = seconds(fleet),
+                                    .counters = &fleet->counters,
+                                    .lag_us = &fleet->lag_us,
+                                    .checkin_us = &fleet->checkin_us};
+}
+
+static enum base_status metrics_start(struct sim_fleet *fleet, struct base_error *error)
+{
+    const struct sim_metrics_options options = {
+        .base = fleet->base,
+        .address = fleet->options->metrics_address,
+        .port = fleet->options->metrics_port,
+        .source = {.ctx = fleet, .read = metrics_read},
+    };
+    if (options.address[0] == '\0') {
+        return BASE_OK;
+    }
+    BASE_TRY(sim_metrics_new(&options, &fleet->metrics, error));
+    bool framed = strchr(options.address, ':') != NULL;
+    (void)fprintf(fleet->log, "  metrics     http://%s%s%s:%u/metrics\n", framed ? "[" : "",
+                  options.address, framed ? "]" : "", sim_metrics_port(fleet->metrics));
+    (void)fflush(fleet->log);
+    return BASE_OK;
+}
 
 static enum base_status mark_bad_versions(struct sim_fleet *fleet)
 {
@@ -180,6 +214,7 @@ static enum base_status fleet_start(struct sim_fleet *fleet, struct base_error *
     if (fleet->base == NULL || sim_timeline_init(&fleet->timeline, base_alloc_heap()) != BASE_OK) {
         return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
     }
+    BASE_TRY(metrics_start(fleet, error));
     if (mark_bad_versions(fleet) != BASE_OK) {
         return base_error_set(error, BASE_ERR_LIMIT, "too many bad versions");
     }
@@ -278,6 +313,8 @@ static void add_row(struct sim_fleet *fleet)
         base_hist_init(&mailbox->checkin_us);
         pthread_mutex_unlock(&mailbox->lock);
     }
+    base_hist_merge(&fleet->lag_us, &lag_us);
+    base_hist_merge(&fleet->checkin_us, &checkin_us);
     follow(fleet, task_id);
     const struct sim_watch_view *view = view_of(fleet);
     struct sim_gateway_load load = {SIM_GATEWAY_UNKNOWN, SIM_GATEWAY_UNKNOWN, SIM_GATEWAY_UNKNOWN,
@@ -652,6 +689,7 @@ static void fleet_free(struct sim_fleet *fleet)
     sim_watch_free(fleet->watch);
     sim_virtual_free(fleet->virtual);
     sim_upstream_free(fleet->upstream);
+    sim_metrics_free(fleet->metrics);
     h2_tls_free(fleet->tls);
     sim_mining_free(fleet->result.mining);
     free(fleet->result.tally);
@@ -671,6 +709,7 @@ static const enum sim_exit exits[SIM_OUTCOME_COUNT] = {
     [SIM_OUTCOME_NOBODY_ONLINE] = SIM_EXIT_NOBODY_ONLINE,
     [SIM_OUTCOME_UNREACHED] = SIM_EXIT_UNREACHED,
     [SIM_OUTCOME_NO_RELEASE] = SIM_EXIT_NO_RELEASE,
+    [SIM_OUTCOME_THRESHOLD] = SIM_EXIT_THRESHOLD,
 };
 
 enum sim_exit sim_fleet_run(const struct sim_options *options,
@@ -686,6 +725,8 @@ enum sim_exit sim_fleet_run(const struct sim_options *options,
     fleet->log = log;
     fleet->goal_s = -1;
     fleet->clock = *base_clock_real();
+    base_hist_init(&fleet->lag_us);
+    base_hist_init(&fleet->checkin_us);
     sim_versions_init(&fleet->versions);
     sim_live_init(&fleet->live, log, options->live);
     sim_machine_read(&machine);

@@ -349,6 +349,8 @@ static void publish(struct sim_shard *shard, uint64_t now_us)
     counters->awake = shard->awake_count;
     counters->shared_hash_bytes = shard->crypto.shared_bytes;
     counters->real_hash_bytes = shard->crypto.real_bytes;
+    counters->shared_signatures = shard->crypto.verify_hits;
+    counters->real_signatures = shard->crypto.verify_real;
     if (shard->links != NULL) {
         counters->links_up = sim_links_up(shard->links);
         counters->reconnects = sim_links_reconnects(shard->links);

@@ -75,7 +75,7 @@ static enum base_status open_stream(void *ctx, uint32_t stream, uint8_t class_id
     };
     enum base_status status = transport->open(transport->ctx, &active->streams[stream],
                                               (struct base_str){device, WIRE_DEVICE_HEX}, class_id);
-    shard->ledger.counters.requests++;
+    sim_counters_request(&shard->ledger.counters, SIM_EXCHANGE_TUNNEL);
     shard->ledger.counters.request_errors += status != BASE_OK;
     active->streams[stream].open = status == BASE_OK;
     return status;

@@ -14,7 +14,8 @@
 #define DEDICATED_BYTES      (20 * 1024)
 #define DEDICATED_TLS_BYTES  (30 * 1024)
 #define KERNEL_SOCKET_BYTES  (12 * 1024)
-#define FIXED_BYTES          (64ull * 1024 * 1024)
+#define FIXED_BYTES          (11ull * 1024 * 1024) // the program and its libraries
+#define THREAD_BYTES         (12ull * 1024 * 1024) // tables of the content store, most of it
 #define MIB                  (1024.0 * 1024.0)
 
 void sim_machine_read(struct sim_machine *out)
@@ -59,9 +60,12 @@ static void compute(const struct sim_options *options, struct sim_budget *out)
     out->sockets = (uint64_t)out->carriers + out->dedicated + (sockets ? 1 : 0);
     out->open_files = out->sockets + FILES_RESERVED;
     out->source_addresses = out->sockets;
+    // Memory of places is spent when a task takes them; the page that begins them is always.
     uint64_t slots = sim_options_slots(options);
-    out->awake_bytes = slots * sim_awake_used_bytes(options);
-    out->tasks_bytes = slots * sim_task_places_bytes(options);
+    uint64_t places = sim_task_places_bytes(options);
+    uint64_t unused = places > SIM_PAGE_BYTES ? places - SIM_PAGE_BYTES : 0;
+    out->awake_bytes = slots * (sim_awake_used_bytes(options) - unused);
+    out->tasks_bytes = slots * unused;
     out->record_bytes =
         (uint64_t)options->devices *
         (sizeof(struct sim_device) + sizeof(struct sim_ledger_entry) + STATE_BYTES_EXPECTED +
@@ -72,8 +76,9 @@ static void compute(const struct sim_options *options, struct sim_budget *out)
     uint64_t alone = options->real_every > 0 ? options->devices / options->real_every : 0;
     out->content_bytes = (options->threads + alone) * (uint64_t)options->content_mib * 1024 * 1024;
     out->kernel_bytes = out->sockets * 2 * KERNEL_SOCKET_BYTES;
+    out->fixed_bytes = FIXED_BYTES + options->threads * THREAD_BYTES;
     out->memory_bytes = out->awake_bytes + out->record_bytes + out->connection_bytes +
-                        out->kernel_bytes + out->content_bytes + FIXED_BYTES;
+                        out->kernel_bytes + out->content_bytes + out->fixed_bytes;
     out->ramp_s = options->arrival_rate > 0 ? options->devices / options->arrival_rate : 0;
 }
 
@@ -88,12 +93,13 @@ enum base_status sim_preflight(const struct sim_options *options, const struct s
             "devices --per-carrier, or raise the limit (ulimit -n)",
             (unsigned long long)out->open_files, (unsigned long long)machine->open_files_max);
     }
-    if (out->memory_bytes > machine->memory_bytes / 10 * 9) {
+    uint64_t most = out->memory_bytes + out->tasks_bytes;
+    if (most > machine->memory_bytes / 10 * 9) {
         return base_error_set(error, BASE_ERR_LIMIT,
                               "%.0f MiB needed, %.0f MiB available: fewer --devices, fewer "
                               "--dedicated connections, a smaller --awake, fewer --tasks, or fewer "
                               "--threads or devices that share nothing (--real-every)",
-                              (double)out->memory_bytes / MIB, (double)machine->memory_bytes / MIB);
+                              (double)most / MIB, (double)machine->memory_bytes / MIB);
     }
     return BASE_OK;
 }
@@ -110,17 +116,17 @@ void sim_budget_print(const struct sim_budget *budget, const struct sim_options 
                   (unsigned long long)budget->open_files,
                   (unsigned long long)machine->open_files_max);
     (void)fprintf(file,
-                  "  memory      %.0f MiB of %.0f (devices %.0f, awake %.0f, connections %.0f, "
-                  "kernel %.0f, content %.0f)\n",
+                  "  memory      %.0f MiB of %.0f (program %.0f, devices %.0f, awake %.0f, "
+                  "connections %.0f, kernel %.0f, content %.0f)\n",
                   (double)budget->memory_bytes / MIB, (double)machine->memory_bytes / MIB,
-                  (double)budget->record_bytes / MIB, (double)budget->awake_bytes / MIB,
-                  (double)budget->connection_bytes / MIB, (double)budget->kernel_bytes / MIB,
-                  (double)budget->content_bytes / MIB);
+                  (double)budget->fixed_bytes / MIB, (double)budget->record_bytes / MIB,
+                  (double)budget->awake_bytes / MIB, (double)budget->connection_bytes / MIB,
+                  (double)budget->kernel_bytes / MIB, (double)budget->content_bytes / MIB);
     if (!options->local) {
         (void)fprintf(
             file,
-            "  tasks       a device holds %u at most (--tasks): %.0f MiB of these are the places "
-            "beyond the first\n",
+            "  tasks       a device holds %u at most (--tasks): up to %.0f MiB more when all of "
+            "these places are taken\n",
             options->tasks, (double)budget->tasks_bytes / MIB);
     }
     (void)fprintf(file, "  ramp        %.0f devices/s, the last one online after %.0f s\n",

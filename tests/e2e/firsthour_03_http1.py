@@ -35,7 +35,7 @@ def lint(text):
             findings.append(f"{number}: not a sample: {line!r}")
             continue
         name = found.group(1)
-        base = next((name.removesuffix(end) for end in ("_bucket", "_sum", "_count") if types.get(name.removesuffix(end)) == "histogram"), name)
+        base = next((name.removesuffix(end) for end in ("_bucket", "_sum", "_count") if types.get(name.removesuffix(end)) in ("histogram", "summary")), name)
         if (name, found.group(2)) in seen:
             findings.append(f"{number}: {name}{found.group(2)} twice")
         seen.add((name, found.group(2)))

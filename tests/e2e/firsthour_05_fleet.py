@@ -239,7 +239,7 @@ class Ends(unittest.TestCase):
         self.assertEqual(result["totals"]["no_room"], 20)
         self.assertRegex(said.stdout + said.stderr, r"(?m)^\d+ s: .*, no room for it on 20 \(--tasks\)")
         self.assertRegex(said.stdout, r"(?m)^  WARNING     20 devices hold 2 tasks, and have no room for the one that the run is of")
-        self.assertRegex(said.stdout, r"(?m)^  tasks       a device holds 2 at most \(--tasks\): \d+ MiB")
+        self.assertRegex(said.stdout, r"(?m)^  tasks       a device holds 2 at most \(--tasks\): up to \d+ MiB")
         said = self.run_fleet(*arguments, "--credentials", self.stack.path("fleet", "credentials"))
         self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
         self.assertRegex(said.stdout, r"(?m)^  shop/three 1\.0\.1: 20 offered, 20 activated, 20 ran")
@@ -313,7 +313,7 @@ class Ends(unittest.TestCase):
             self.assertIn(status, words)
 
     def test_a_large_file_is_there_once(self):
-        """500 devices pull 4 MB at the same time: what they share is counted once, what the preflight counts is more than that."""
+        """500 devices pull 4 MB at the same time: what they share is there once, and the preflight counts what it comes to."""
         devices, size = 500, 4 * MIB
         self.stack.start_hasty_gateway()
         self.release(data=("large.bin", os.urandom(size)))
@@ -323,8 +323,11 @@ class Ends(unittest.TestCase):
         result, _ = self.report()
         self.assertGreater(result["totals"]["response_bytes"], devices * size)
         self.assertGreater(result["content_bytes"], size)
-        self.assertLess(result["peak_rss_bytes"], devices * size // 3)
         self.assertRegex(said.stdout, r"preflight: [^$]*content 5[ ,)]")
+        budget = int(re.search(r"(?m)^  memory +(\d+) MiB of", said.stdout).group(1))
+        if not os.environ.get("WALLE_SANITIZE"):  # a sanitizer has memory of its own
+            self.assertLess(result["peak_rss_bytes"], 100 * MIB)
+            self.assertAlmostEqual(budget, result["peak_rss_bytes"] / MIB, delta=0.1 * budget)
 
 
 if __name__ == "__main__":

@@ -150,7 +150,7 @@ class FleetVirtual(unittest.TestCase):
     def test_what_does_not_go_with_it_is_refused(self):
         self.assertIn("a gateway runs there: stop it", self.running)
         for word, arguments in (("--hints", ("--hints",)), ("--gateway", ("--gateway", "http://127.0.0.1:1")),
-                                ("--threads", ("--threads", "2")), ("--business", ("--business", "6"))):
+                                ("--threads", ("--threads", "2")), ("--business", ("--business", "6")), ("--metrics", ("--metrics", "0"))):
             self.assertIn(f"{word}", self.run_fleet("refused", *arguments, status=2))
         os.symlink(self.stack.path("gateway"), self.stack.path("link"))
         for name in ("gateway/", "link", "link//"):  # the same folder

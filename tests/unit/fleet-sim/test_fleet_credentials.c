@@ -3,7 +3,7 @@
 #include "test_kit.h"
 
 #include "ports/sim_credentials.h"
-#include "run/fleet_options.h"
+#include "command/fleet_options.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,6 +1,7 @@
 // What a run came to, one reason at a time: each case differs in one thing from a run that passed.
 #include "test_kit.h"
 
+#include "report/thresholds.h"
 #include "run/fleet_outcome.h"
 
 #include <string.h>
@@ -489,6 +490,55 @@ static void without_a_gateway_by_refusals(void **state)
     judged(SIM_OUTCOME_FAILED, "2 of 10 devices did not run the version, 20.00 %");
 }
 
+static void threshold(const char *text)
+{
+    struct sim_threshold *place = &world.options.thresholds[world.options.threshold_count++];
+    assert_int_equal(sim_threshold_parse(base_str_of(text), place, NULL), BASE_OK);
+}
+
+// A threshold decides where nothing else does.
+static void with_thresholds(void **state)
+{
+    (void)state;
+    remote();
+    world.result.counters.wakes = 10;
+    threshold("arrived>=10");
+    judged(SIM_OUTCOME_PASSED, "");
+    remote();
+    world.result.counters.wakes = 10;
+    threshold("arrived>=10");
+    threshold("arrived>=11");
+    threshold("runs>=1");
+    judged(SIM_OUTCOME_THRESHOLD, "2 of 3 thresholds do not hold; arrived>=11: 10, does not hold; "
+                                  "runs>=1: 0, does not hold");
+    remote(); // words that are many are cut
+    for (uint32_t i = 0; i < SIM_THRESHOLDS_MAX; i++) {
+        threshold("offer_to_run_p99                                                       < 1s");
+    }
+    judged(SIM_OUTCOME_THRESHOLD, "32 of 32 thresholds do not hold; offer_to_run_p99");
+    remote();
+    threshold("arrived>=11");
+    world.result.verdict.holds = false;
+    judged(SIM_OUTCOME_FAILED, "");
+    remote();
+    threshold("arrived>=11");
+    world.ending.interrupted = true;
+    judged(SIM_OUTCOME_INTERRUPTED, "");
+    remote(); // nothing was there to be judged, whatever was measured
+    threshold("arrived>=1");
+    world.result.counters.version[world.version].offered = 0;
+    world.view.known = false;
+    judged(SIM_OUTCOME_NO_RELEASE, "the gateway released nothing");
+    remote();
+    threshold("arrived>=11");
+    world.options.coverage_ppm = 1;
+    world.ending.goal_reached = false;
+    judged(SIM_OUTCOME_FAILED, "the coverage of --until-coverage was not reached");
+    local();
+    threshold("failed_share<5%");
+    judged(SIM_OUTCOME_THRESHOLD, "1 of 1 thresholds do not hold; failed_share<5%: 10 %, does not");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -506,6 +556,7 @@ int main(void)
         cmocka_unit_test(with_a_broken_invariant),
         cmocka_unit_test(without_a_gateway_by_figures),
         cmocka_unit_test(without_a_gateway_by_refusals),
+        cmocka_unit_test(with_thresholds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -318,6 +318,33 @@ static void a_body_becomes_content(void **state)
     }
 }
 
+// A body holds its bytes once while it grows: nothing is left of memory that it outgrew, unless
+// somebody has that mapped.
+static void a_body_outgrows_its_memory(void **state)
+{
+    (void)state;
+    for (uint32_t mapped = 0; mapped < 2; mapped++) {
+        struct rig rig;
+        rig_init(&rig);
+        struct sim_body *body = sim_body_ref(rig.store, &rig.name);
+        assert_null(sim_body_lend(body));
+        assert_int_equal(sim_body_add(rig.store, body, 0, rig.content, 10), BASE_OK);
+        size_t small = rig.alloc.live;
+        const uint8_t *early = mapped != 0 ? sim_body_lend(body) : NULL;
+        for (size_t at = 10; at < CONTENT_BYTES; at += 10) {
+            assert_int_equal(sim_body_add(rig.store, body, at, rig.content + at, 10), BASE_OK);
+        }
+        assert_int_equal(rig.alloc.live, small + (mapped != 0 ? 2 : 0)); // ... and its place
+        assert_memory_equal(sim_body_bytes(body), rig.content, CONTENT_BYTES);
+        if (mapped != 0) {
+            assert_memory_equal(early, rig.content, 10);
+        }
+        sim_body_unref(rig.store, body);
+        sim_store_free(rig.store);
+        assert_int_equal(rig.alloc.live, 0);
+    }
+}
+
 static struct wire_sha256 memo_hash(const struct dev_crypto_port *port, struct base_prng *prng,
                                     const struct wire_sha256 *expected, const uint8_t *bytes,
                                     size_t size)
@@ -453,6 +480,7 @@ int main(void)
         cmocka_unit_test(content_on_its_way_is_shared),
         cmocka_unit_test(bodies_live_as_long_as_they_are_held),
         cmocka_unit_test(a_body_becomes_content),
+        cmocka_unit_test(a_body_outgrows_its_memory),
         cmocka_unit_test(memo_equals_real_hash),
         cmocka_unit_test(signatures_are_kept_by_all_of_their_input),
         cmocka_unit_test(every_allocation_may_fail),

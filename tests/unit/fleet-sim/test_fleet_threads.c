@@ -3,7 +3,7 @@
 #include "test_kit.h"
 
 #include "device/device.h"
-#include "run/fleet_options.h"
+#include "command/fleet_options.h"
 #include "run/fleet_run.h"
 #include "vm/vm.h"
 #include "wire/manifest.h"

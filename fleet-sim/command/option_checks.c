@@ -1,13 +1,14 @@
 // Checks of options that look further than at one word: at the population, at the root and at
 // files. fleet_options.c calls them when all words were read, on the main thread. What they refuse
 // is refused before anything starts, in words that name the option.
-#include "run/option_checks.h"
+#include "command/option_checks.h"
 
 #include "ports/sim_local_file.h"
 #include "signing/signing.h"
 #include "wire/manifest.h"
 #include "wire/trust/root.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,6 +97,23 @@ enum base_status sim_check_evidence(const struct sim_options *options,
     return check_key(options, words, error);
 }
 
+enum base_status sim_check_junit(const struct sim_options *options, struct base_error *error)
+{
+    char folder[SIM_TEXT_MAX];
+    if (options->junit[0] == '\0' || access(options->junit, W_OK) == 0) {
+        return BASE_OK;
+    }
+    (void)snprintf(folder, sizeof(folder), "%s", options->junit);
+    char *slash = strrchr(folder, '/');
+    folder[slash == folder ? 1 : slash != NULL ? slash - folder : 0] = '\0';
+    const char *where = folder[0] != '\0' ? folder : ".";
+    if (access(options->junit, F_OK) != 0 && access(where, W_OK | X_OK) == 0) {
+        return BASE_OK;
+    }
+    return base_error_set(error, BASE_ERR_INVALID, "--junit %.100s: %s", options->junit,
+                          strerror(errno));
+}
+
 enum base_status sim_check_somebody(const struct sim_options *options,
                                     const struct sim_words *words, struct base_error *error)
 {
@@ -135,6 +153,7 @@ enum base_status sim_check_virtual(struct sim_options *options, struct base_erro
         {"--hints", options->hints},
         {"--business", options->business_rate > 0},
         {"--enroll-token", options->enrol_token[0] != '\0'},
+        {"--metrics", options->metrics_address[0] != '\0'},
         {"--behaviour", options->behaviour[0] != '\0' && strcmp(options->behaviour, "none") != 0},
     };
     if (options->virtual_dir[0] == '\0') {

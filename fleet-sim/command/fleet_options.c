@@ -2,20 +2,17 @@
 // once. fleet_main.c is the only caller. Everything that needs no look at the machine is refused
 // here, in words that name the option; what the machine lacks is said by preflight.c. Options do
 // not change after this, so all threads may read them.
-#include "run/fleet_options.h"
+#include "command/fleet_options.h"
 
 #include "run/fleet_behaviour.h"
 #include "run/fleet_run.h"
-#include "run/option_checks.h"
+#include "command/option_checks.h"
+#include "command/option_words.h"
 
 #include "base/os/gateway_note.h"
 #include "base/text/near_option.h"
-#include "base/os/private_file.h"
 #include "base/prng.h"
-#include "base/os/regular_file.h"
-#include "model/sim_url.h"
-#include "policy/expr.h"
-#include "policy/target_text.h"
+#include "report/thresholds.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -27,6 +24,7 @@
 #define PER_CARRIER_DEFAULT 1000
 #define RATE_DEFAULT        10000.0
 #define REAL_EVERY_DEFAULT  10000
+#define HELP_BYTES_MAX      8192
 
 enum key {
     KEY_GATEWAY = 1000,
@@ -80,6 +78,9 @@ enum key {
     KEY_UPSTREAM,
     KEY_TASKS,
     KEY_VIRTUAL,
+    KEY_THRESHOLD,
+    KEY_METRICS,
+    KEY_JUNIT,
     KEY_DEVICES = 'n',
 };
 
@@ -125,6 +126,16 @@ static const struct argp_option table[] = {
      GROUP_BOTH},
     {"root", KEY_ROOT, "FILE", 0,
      "Root that every device is born with (walle root init makes one): who may sign what",
+     GROUP_BOTH},
+    {"threshold", KEY_THRESHOLD, "METRIC OP VALUE", 0,
+     "What has to hold at the end, else the exit status is 99: 'checkin_p99<200ms', "
+     "'failed_share<=1%', 'coverage>=99%'; the metrics are listed below; may be given again",
+     GROUP_BOTH},
+    {"junit", KEY_JUNIT, "FILE", 0,
+     "Write the verdict there as JUnit XML: a case for each invariant, each threshold and the goal",
+     GROUP_BOTH},
+    {"metrics", KEY_METRICS, "[ADDRESS:]PORT", 0,
+     "Serve live metrics for Prometheus there, GET /metrics (127.0.0.1; 0: a free port)",
      GROUP_BOTH},
     {"no-live", KEY_NO_LIVE, 0, 0, "A line every few seconds instead of the live view", GROUP_BOTH},
     {0, 0, 0, 0, "run, against a gateway:", GROUP_RUN},
@@ -202,225 +213,6 @@ static const struct argp_option table[] = {
     {0, 0, 0, 0, 0, 0},
 };
 
-struct parse {
-    struct sim_options *out;
-    struct base_error *error;
-    const char *task;
-    struct sim_words words;
-};
-
-static error_t refuse(struct parse *parse, const char *option, const char *value, const char *what)
-{
-    (void)base_error_set(parse->error, BASE_ERR_INVALID, "--%s %.60s: %s", option, value, what);
-    return EINVAL;
-}
-
-static error_t take_text(struct parse *parse, const char *option, const char *value,
-                         char out[SIM_TEXT_MAX])
-{
-    if (strlen(value) >= SIM_TEXT_MAX) {
-        return refuse(parse, option, value, "too long");
-    }
-    (void)snprintf(out, SIM_TEXT_MAX, "%s", value);
-    return 0;
-}
-
-struct range {
-    uint64_t min;
-    uint64_t max;
-};
-
-static error_t take_number(struct parse *parse, const char *option, const char *value,
-                           struct range range, uint64_t *out)
-{
-    char text[96];
-    if (base_str_u64(base_str_of(value), out) != BASE_OK || *out < range.min || *out > range.max) {
-        (void)snprintf(text, sizeof(text), "a number from %llu to %llu is expected",
-                       (unsigned long long)range.min, (unsigned long long)range.max);
-        return refuse(parse, option, value, text);
-    }
-    return 0;
-}
-
-static error_t take_u32(struct parse *parse, const char *option, const char *value,
-                        struct range range, uint32_t *out)
-{
-    uint64_t number = 0;
-    error_t failed = take_number(parse, option, value, range, &number);
-    if (failed == 0) {
-        *out = (uint32_t)number;
-    }
-    return failed;
-}
-
-static error_t take_share(struct parse *parse, const char *option, const char *value, uint32_t *out)
-{
-    return sim_ratio_parse(base_str_of(value), out) == BASE_OK
-               ? 0
-               : refuse(parse, option, value, "a share is expected: 0.05 or 5%");
-}
-
-static error_t take_id(struct parse *parse, const char *option, const char *value, uint64_t *out)
-{
-    return wire_device_parse(base_str_of(value), out) == BASE_OK
-               ? 0
-               : refuse(parse, option, value, "16 hex digits are expected");
-}
-
-// Where an address goes.
-struct url_place {
-    char *host; // SIM_TEXT_MAX
-    uint16_t *port;
-    bool *tls;
-};
-
-static error_t take_url(struct parse *parse, const char *option, const char *value,
-                        struct url_place out)
-{
-    return sim_url_parse(base_str_of(value), out.host, out.port, out.tls) == BASE_OK
-               ? 0
-               : refuse(parse, option, value, "http://HOST:PORT or https://HOST:PORT is expected");
-}
-
-static error_t take_rule(struct parse *parse, const char *value)
-{
-    struct sim_bad_release *bad = &parse->out->bad;
-    struct base_error inner = {.status = BASE_OK};
-    if (bad->rule_count == SIM_BAD_RULES_MAX) {
-        return refuse(parse, "bad", value, "too many rules");
-    }
-    if (sim_bad_rule_parse(base_str_of(value), &bad->rules[bad->rule_count], &inner) != BASE_OK) {
-        (void)base_error_set(parse->error, BASE_ERR_INVALID, "--bad, column %u: %s", inner.column,
-                             inner.text);
-        return EINVAL;
-    }
-    parse->words.bad[bad->rule_count++] = value;
-    return 0;
-}
-
-static error_t take_where(struct parse *parse, const char *value)
-{
-    struct base_error inner = {.status = BASE_OK};
-    if (sim_predicate_parse(base_str_of(value), &parse->out->where, &inner) != BASE_OK) {
-        (void)base_error_set(parse->error, BASE_ERR_INVALID, "--where, column %u: %s", inner.column,
-                             inner.text);
-        return EINVAL;
-    }
-    return 0;
-}
-
-static error_t take_target(struct parse *parse, const char *value)
-{
-    struct sim_options *options = parse->out;
-    struct pol_text text = {value, (uint32_t)strnlen(value, POL_EXPR_TEXT_MAX + 1)};
-    struct pol_expr_error wrong = {0};
-    size_t bytes = 0;
-    free(options->target_program);
-    options->target_program = NULL;
-    options->target = NULL;
-    if (text.size == 0) { // everybody
-        options->target_text[0] = '\0';
-        return 0;
-    }
-    if (pol_expr_compile(text, (struct pol_expr_space){NULL, 0}, &options->target, &bytes,
-                         &wrong)) {
-        options->target_program = malloc(bytes);
-    }
-    if (options->target_program == NULL ||
-        !pol_expr_compile(text, (struct pol_expr_space){options->target_program, bytes},
-                          &options->target, &bytes, &wrong)) {
-        (void)base_error_set(parse->error, BASE_ERR_INVALID, "--target, line %u, column %u: %s",
-                             wrong.line, wrong.column,
-                             wrong.message != NULL ? wrong.message : "out of memory");
-        return EINVAL;
-    }
-    const struct pol_target target = {.expr = options->target};
-    return pol_target_text(&target, options->target_text, sizeof(options->target_text), &bytes)
-               ? 0
-               : refuse(parse, "target", value, "too long");
-}
-
-static error_t take_rate(struct parse *parse, const char *value)
-{
-    char *end = NULL;
-    double rate = strtod(value, &end);
-    if (end == value || *end != 0 || !(rate > 0) || rate > 1e7) {
-        return refuse(parse, "arrival-rate", value, "devices a second, above 0");
-    }
-    parse->out->arrival_rate = rate;
-    return 0;
-}
-
-static error_t take_business(struct parse *parse, const char *value)
-{
-    char *end = NULL;
-    double rate = strtod(value, &end);
-    if (end == value || *end != 0 || !(rate >= SIM_BUSINESS_MIN && rate <= SIM_BUSINESS_MAX)) {
-        return refuse(parse, "business", value,
-                      "requests a minute of each device, 0.01 to 6000, are expected");
-    }
-    parse->out->business_rate = rate;
-    return 0;
-}
-
-static error_t take_port(struct parse *parse, const char *value)
-{
-    uint32_t port = 0;
-    error_t failed = take_u32(parse, "upstream", value, (struct range){1, UINT16_MAX}, &port);
-    parse->out->upstream_port = (uint16_t)port;
-    return failed;
-}
-
-static error_t take_key(struct parse *parse, const char *value)
-{
-    if (base_hex_decode(base_str_of(value), parse->out->trusted_key, WIRE_PUBLIC_KEY_BYTES) !=
-        BASE_OK) {
-        return refuse(parse, "trust", value, "64 hex digits are expected");
-    }
-    parse->out->has_key = true;
-    return 0;
-}
-
-static error_t take_root(struct parse *parse, const char *path)
-{
-    struct sim_options *options = parse->out;
-    struct wire_verifier verifier = dev_crypto_verifier(dev_crypto_openssl());
-    struct wire_root root;
-    struct base_error inner = {0};
-    FILE *file = NULL;
-    if (base_regular_stream(path, &file, &inner) != BASE_OK) {
-        (void)base_error_set(parse->error, BASE_ERR_INVALID, "--root %s", inner.text);
-        return EINVAL;
-    }
-    size_t size = fread(options->root, 1, sizeof(options->root), file);
-    bool whole = ferror(file) == 0 && fgetc(file) == EOF;
-    (void)fclose(file);
-    enum base_status status = BASE_ERR_TOO_LARGE;
-    if (whole) {
-        status = wire_root_open(options->root, size, &verifier, &root);
-    }
-    if (status != BASE_OK) {
-        (void)base_error_set(parse->error, BASE_ERR_INVALID, "--root %.60s: not a root: %s", path,
-                             base_status_text(status));
-        return EINVAL;
-    }
-    options->root_bytes = (uint32_t)size;
-    parse->words.root = path;
-    return 0;
-}
-
-// First word of the file.
-static error_t take_token(struct parse *parse, const char *option, const char *path, char *token)
-{
-    struct base_error inner = {.status = BASE_OK};
-    if (base_private_line(path, false, token, SIM_TOKEN_TEXT_MAX, &inner) != BASE_OK) {
-        (void)base_error_set(parse->error, BASE_ERR_INVALID, "--%s: %s", option, inner.text);
-        return EINVAL;
-    }
-    token[strcspn(token, " \t")] = '\0';
-    return token[0] != '\0' ? 0 : refuse(parse, option, path, "no token in this file");
-}
-
 // The token that a gateway of this user on this machine left word of, to watch with.
 static void find_token(struct sim_options *options)
 {
@@ -436,23 +228,13 @@ static void find_token(struct sim_options *options)
     }
 }
 
-static error_t take_bad_version(struct parse *parse, const char *value)
-{
-    struct sim_options *options = parse->out;
-    if (options->bad_version_count == SIM_BAD_VERSIONS_MAX) {
-        return refuse(parse, "bad-version", value, "too many");
-    }
-    return take_text(parse, "bad-version", value,
-                     options->bad_versions[options->bad_version_count++]);
-}
-
 #define AT(member) offsetof(struct sim_options, member)
 
 // Options that have a whole number.
 static const struct number_option {
     int key;
     const char *name;
-    struct range range;
+    struct sim_range range;
     size_t at; // a uint32_t of struct sim_options
 } number_options[] = {
     {KEY_DEVICES, "devices", {1, SIM_DEVICES_MAX}, AT(devices)},
@@ -484,7 +266,7 @@ static const struct number_option *number_option(int key)
 }
 
 // Options that have a number, a share or a switch.
-static error_t on_plain_option(int key, const char *value, struct parse *parse)
+static error_t on_plain_option(int key, const char *value, struct sim_parse *parse)
 {
     struct sim_options *options = parse->out;
     uint32_t share = 0;
@@ -492,31 +274,32 @@ static error_t on_plain_option(int key, const char *value, struct parse *parse)
     const struct number_option *number = number_option(key);
     if (number != NULL) {
         uint32_t *out = (uint32_t *)(void *)((char *)options + number->at);
-        return take_u32(parse, number->name, value, number->range, out);
+        return sim_take_u32(parse, number->name, value, number->range, out);
     }
     switch (key) {
     case KEY_SEED:
-        return take_number(parse, "seed", value, (struct range){0, UINT64_MAX}, &options->seed);
+        return sim_take_number(parse, "seed", value, (struct sim_range){0, UINT64_MAX},
+                               &options->seed);
     case KEY_BETA:
-        failed = take_share(parse, "beta", value, &share);
+        failed = sim_take_share(parse, "beta", value, &share);
         options->beta_per_10000 = share / 100;
         return failed;
     case KEY_KILLS:
-        return take_share(parse, "kills", value, &options->kill_ppm);
+        return sim_take_share(parse, "kills", value, &options->kill_ppm);
     case KEY_WRONG_CLOCKS:
-        return take_share(parse, "wrong-clocks", value, &options->wrong_clock_ppm);
+        return sim_take_share(parse, "wrong-clocks", value, &options->wrong_clock_ppm);
     case KEY_COVERAGE:
-        return take_share(parse, "until-coverage", value, &options->coverage_ppm);
+        return sim_take_share(parse, "until-coverage", value, &options->coverage_ppm);
     case KEY_UNTIL_ROLLOUT:
-        return take_id(parse, "until-rollout", value, &options->until_rollout);
+        return sim_take_id(parse, "until-rollout", value, &options->until_rollout);
     case KEY_ROLLOUT:
-        return take_id(parse, "rollout", value, &options->rollout);
+        return sim_take_id(parse, "rollout", value, &options->rollout);
     case KEY_MAX_EXPOSED:
-        return take_share(parse, "max-exposed", value, &options->max_exposed_ppm);
+        return sim_take_share(parse, "max-exposed", value, &options->max_exposed_ppm);
     case KEY_EXCLUSIVE:
-        return take_share(parse, "exclusive", value, &options->exclusive_ppm);
+        return sim_take_share(parse, "exclusive", value, &options->exclusive_ppm);
     case KEY_MAX_FAILURE:
-        return take_share(parse, "max-failure", value, &options->max_failure_ppm);
+        return sim_take_share(parse, "max-failure", value, &options->max_failure_ppm);
     case KEY_UNTIL_STOPPED:
         options->until_stopped = true;
         return 0;
@@ -532,7 +315,7 @@ static error_t on_plain_option(int key, const char *value, struct parse *parse)
 }
 
 // An option of the other command would not be looked at.
-static error_t refuse_other(struct parse *parse, int key)
+static error_t refuse_other(struct sim_parse *parse, int key)
 {
     const struct argp_option *row = table;
     bool local = parse->out->local;
@@ -549,65 +332,71 @@ static error_t refuse_other(struct parse *parse, int key)
 
 static error_t on_option(int key, char *value, struct argp_state *state)
 {
-    struct parse *parse = state->input;
+    struct sim_parse *parse = state->input;
     struct sim_options *options = parse->out;
     if (refuse_other(parse, key) != 0) {
         return EINVAL;
     }
     switch (key) {
     case KEY_GATEWAY:
-        return take_url(parse, "gateway", value,
-                        (struct url_place){options->host, &options->port, &options->tls});
+        return sim_take_url(parse, "gateway", value,
+                            (struct sim_url_place){options->host, &options->port, &options->tls});
     case KEY_GATEWAY_TLS:
-        return take_url(
+        return sim_take_url(
             parse, "gateway-tls", value,
-            (struct url_place){options->own_host, &options->own_port, &options->own_tls});
+            (struct sim_url_place){options->own_host, &options->own_port, &options->own_tls});
     case KEY_TRUST:
-        return take_key(parse, value);
+        return sim_take_key(parse, value);
     case KEY_ROOT:
-        return take_root(parse, value);
+        return sim_take_root(parse, value);
     case KEY_ENROL:
-        return take_token(parse, "enroll-token", value, options->enrol_token);
+        return sim_take_token(parse, "enroll-token", value, options->enrol_token);
     case KEY_TOKEN_FILE:
-        return take_token(parse, "token-file", value, options->token);
+        return sim_take_token(parse, "token-file", value, options->token);
     case KEY_CREDENTIALS:
-        return take_text(parse, "credentials", value, options->credentials);
+        return sim_take_text(parse, "credentials", value, options->credentials);
     case KEY_VIRTUAL:
-        return take_text(parse, "virtual", value, options->virtual_dir);
+        return sim_take_text(parse, "virtual", value, options->virtual_dir);
     case KEY_VERSION:
-        return take_text(parse, "version", value, options->version);
+        return sim_take_text(parse, "version", value, options->version);
     case KEY_RATE:
-        return take_rate(parse, value);
+        return sim_take_rate(parse, value);
     case KEY_BUSINESS:
-        return take_business(parse, value);
+        return sim_take_business(parse, value);
     case KEY_UPSTREAM:
-        return take_port(parse, value);
+        return sim_take_port(parse, value);
     case KEY_BAD:
-        return take_rule(parse, value);
+        return sim_take_rule(parse, value);
+    case KEY_JUNIT:
+        return sim_take_text(parse, "junit", value, options->junit);
+    case KEY_METRICS:
+        return sim_take_metrics(parse, value);
+    case KEY_THRESHOLD:
+        return sim_take_threshold(parse, value);
     case KEY_BAD_VERSION:
-        return take_bad_version(parse, value);
+        return sim_take_bad_version(parse, value);
     case KEY_OUT:
-        return take_text(parse, "out", value, options->out);
+        return sim_take_text(parse, "out", value, options->out);
     case KEY_TASK:
         parse->task = value;
         return 0;
     case KEY_WHERE:
         parse->words.where = value;
-        return take_where(parse, value);
+        return sim_take_where(parse, value);
     case KEY_TARGET:
-        return take_target(parse, value);
+        return sim_take_target(parse, value);
     case KEY_EVIDENCE:
-        return take_text(parse, "evidence", value, options->evidence);
+        return sim_take_text(parse, "evidence", value, options->evidence);
     case KEY_EVIDENCE_KEY:
-        return take_text(parse, "evidence-key", value, options->evidence_key);
+        return sim_take_text(parse, "evidence-key", value, options->evidence_key);
     case KEY_MANIFEST:
-        return take_text(parse, "manifest", value, options->manifest);
+        return sim_take_text(parse, "manifest", value, options->manifest);
     case KEY_BEHAVIOUR:
-        return take_text(parse, "behaviour", value, options->behaviour);
+        return sim_take_text(parse, "behaviour", value, options->behaviour);
     case KEY_BLOBS:
-        return take_text(parse, "blobs", value, options->blobs);
+        return sim_take_text(parse, "blobs", value, options->blobs);
     case ARGP_KEY_ARG:
-        return refuse(parse, "", value, "a word that is no option");
+        return sim_option_refuse(parse, "", value, "a word that is no option");
     default:
         return on_plain_option(key, value, parse);
     }
@@ -655,7 +444,7 @@ static void remember_command(int argc, char **argv, struct sim_options *out)
     }
 }
 
-static enum base_status check_local(struct parse *parse)
+static enum base_status check_local(struct sim_parse *parse)
 {
     struct sim_options *options = parse->out;
     if (parse->task != NULL) {
@@ -686,10 +475,10 @@ static enum base_status check_local(struct parse *parse)
     return sim_check_rules(options, &parse->words, parse->error);
 }
 
-static enum base_status check_run(struct parse *parse)
+static enum base_status check_run(struct sim_parse *parse)
 {
     struct sim_options *options = parse->out;
-    if (parse->task != NULL && take_text(parse, "task", parse->task, options->task) != 0) {
+    if (parse->task != NULL && sim_take_text(parse, "task", parse->task, options->task) != 0) {
         return BASE_ERR_INVALID;
     }
     if (options->host[0] == 0 && options->virtual_dir[0] == 0) {
@@ -730,6 +519,23 @@ static enum base_status check_run(struct parse *parse)
     return sim_check_somebody(options, &parse->words, parse->error);
 }
 
+// What follows the options: the words of the parser, and the metrics that thresholds name.
+static char *help_text(int key, const char *text, void *input)
+{
+    (void)input;
+    char *whole = key == ARGP_KEY_HELP_POST_DOC ? malloc(HELP_BYTES_MAX) : NULL;
+    if (whole == NULL) {
+        return (char *)(uintptr_t)text;
+    }
+    int used = snprintf(whole, HELP_BYTES_MAX,
+                        "%s\n\nMetrics of --threshold; of a latency PART is p50, p90, p99, p999, "
+                        "max or mean, and its value has us, ms, s or m:\n",
+                        text != NULL ? text : "");
+    size_t at = used > 0 && used < HELP_BYTES_MAX ? (size_t)used : 0;
+    sim_thresholds_help(whole + at, HELP_BYTES_MAX - at);
+    return whole; // argp frees it
+}
+
 enum base_status sim_options_parse(int argc, char **argv, struct sim_options *out,
                                    struct base_error *error)
 {
@@ -764,11 +570,12 @@ enum base_status sim_options_parse(int argc, char **argv, struct sim_options *ou
         "6 no device is like --where and --target, or of a simulation like a rule of --bad, "
         "7 no gateway answered, "
         "8 nobody came online, 9 no release reached anybody, "
-        "10 there was no release: nothing was there to be judged.",
+        "10 there was no release: nothing was there to be judged, "
+        "99 all else passed, and a --threshold does not hold.",
         NULL,
-        NULL,
+        help_text,
         NULL};
-    struct parse parse = {.out = out, .error = error};
+    struct sim_parse parse = {.out = out, .error = error};
     char **words = help ? argv : argv + 1;
     int count = help ? argc : argc - 1;
     static char run[] = "walle-fleet-sim run";
@@ -785,5 +592,6 @@ enum base_status sim_options_parse(int argc, char **argv, struct sim_options *ou
         }
         return BASE_ERR_INVALID;
     }
+    BASE_TRY(sim_check_junit(out, error));
     return out->local ? check_local(&parse) : check_run(&parse);
 }

@@ -7,7 +7,7 @@
 #include "run/fleet_law.h"
 #include "base/os/process_start.h"
 #include "base/text/terminal.h"
-#include "run/fleet_options.h"
+#include "command/fleet_options.h"
 #include "run/fleet_run.h"
 
 #include "tunnel/tunnel_law.h"
