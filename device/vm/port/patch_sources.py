@@ -221,6 +221,16 @@ PATCHES = {
     ],
     # Deeply nested source recurses in C.
     "py/compile.c": [
+        ('#include "py/compile.h"\n', '#include "py/compile.h"\n#include "vm_scopes.h"\n'),
+        # What the head of a function cannot say is refused with the line, before it is written.
+        (
+            "        scope_compute_things(s);\n",
+            "        scope_compute_things(s);\n"
+            "        const char *excess = dev_vm_scope_excess(s);\n"
+            "        if (excess != NULL) {\n"
+            "            compile_syntax_error(comp, s->pn, excess);\n"
+            "        }\n",
+        ),
         # Positional arguments behind keywords would be taken for keywords.
         (
             "                if (star_flags & MP_EMIT_STAR_FLAG_DOUBLE) {\n"

@@ -207,7 +207,7 @@ static void test_too_many_names(void **state)
         uint32_t line_at;
         const char *says;
     } cases[] = {
-        {"", "v", 30000, "", BASE_ERR_INVALID, 0, table},
+        {"", "v", 17000, "", BASE_ERR_INVALID, 0, table},
         {"", "v", 40000, "", BASE_ERR_TOO_LARGE, 32769, counted},
         {"", "v", 66000, "", BASE_ERR_TOO_LARGE, 32769, counted},
         {"", "v", 70000, "", BASE_ERR_TOO_LARGE, 32769, counted},
@@ -252,6 +252,78 @@ static void test_too_many_names_apart(void **state)
     assert_int_equal(compile(source, &error), BASE_ERR_TOO_LARGE);
     assert_string_equal(error.text, "a source of over 32768 names and short texts");
     free(source);
+}
+
+// A source with its lists written out: <a3,> is a0,a1,a2  <a2=> is a0=1,a1=1  <a2;> is a0=0;a1=0
+static char *written_out(const char *source)
+{
+    enum { CAPACITY = 256 * 1024, ITEM_MAX = 24 };
+    char *out = malloc(CAPACITY);
+    assert_non_null(out);
+    size_t size = 0;
+    while (*source != '\0') {
+        char name = 0;
+        char kind = 0;
+        unsigned count = 0;
+        int length = 0;
+        assert_true(size + ITEM_MAX < CAPACITY);
+        if (sscanf(source, "<%c%u%c>%n", &name, &count, &kind, &length) != 3 || length == 0) {
+            out[size++] = *source++;
+            continue;
+        }
+        const char *value = kind == '=' ? "=1" : kind == ';' ? "=0" : "";
+        for (unsigned i = 0; i < count && size + ITEM_MAX < CAPACITY; i++) {
+            size += (size_t)snprintf(out + size, ITEM_MAX, "%s%c%u%s",
+                                     i == 0        ? ""
+                                     : kind == ';' ? ";"
+                                                   : ",",
+                                     name, i, value);
+        }
+        source += length;
+    }
+    out[size] = '\0';
+    return out;
+}
+
+// What the head of a function cannot say is refused with the true reason and the function's line.
+static void test_functions_have_limits(void **state)
+{
+    static const struct {
+        const char *source;
+        uint32_t line;
+        const char *says; // NULL: it compiles
+    } cases[] = {
+        {"\ndef f():\n <c127;>\n def g(): return [<c127,>]\n return g\n", 0, NULL},
+        {"\ndef f():\n <c128;>\n def g(): return [<c128,>]\n return g\n", 2,
+         "a function with over 127 variables that functions in it use"},
+        {"\n\ndef f():\n <c300;>\n def g():\n  return [<c300,>]\n", 3,
+         "a function with over 127 variables that functions in it use"},
+        {"def f(<a250,>):\n return lambda: [<a250,>]\n", 1,
+         "a function with over 127 variables that functions in it use"},
+        {"def f():\n <c128;>\n return [[<c128,>] for i in 'ab']\n", 1, "that functions in it use"},
+        {"def f():\n <c255;>\n d = 0\n return lambda: d\n", 0, NULL},
+        {"def f():\n <c256;>\n d = 0\n return lambda: d\n", 1,
+         "a function with over 256 variables and functions in it that use some"},
+        {"def f():\n <c120;>\n def g():\n  <d120;>\n  def h():\n   <e15;>\n"
+         "   return lambda: [<c120,>,<d120,>,<e15,>]\n",
+         0, NULL},
+        {"def f():\n <c120;>\n def g():\n  <d120;>\n  def h():\n   <e16;>\n"
+         "   return lambda: [<c120,>,<d120,>,<e16,>]\n",
+         7, "a function that uses over 255 variables of those around it"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char *source = written_out(cases[i].source);
+        struct base_error error = {0};
+        enum base_status status = compile(source, &error);
+        const char *says = status == BASE_OK ? "" : error.text;
+        if ((status == BASE_OK) != (cases[i].says == NULL) || error.line != cases[i].line ||
+            strstr(says, cases[i].says != NULL ? cases[i].says : "") == NULL) {
+            fail_msg("%s: %s (%s), line %u", cases[i].source, base_status_text(status), says,
+                     error.line);
+        }
+        free(source);
+    }
 }
 
 static void test_arguments(void **state)
@@ -340,11 +412,17 @@ static void test_same_source_same_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_errors_have_a_line),   cmocka_unit_test(test_what_compiles_loads),
-        cmocka_unit_test(test_hostile_source),       cmocka_unit_test(test_long_numbers),
-        cmocka_unit_test(test_limits_are_named),     cmocka_unit_test(test_too_many_names),
-        cmocka_unit_test(test_too_many_names_apart), cmocka_unit_test(test_arguments),
-        cmocka_unit_test(test_uploads_are_told),     cmocka_unit_test(test_same_source_same_bytes),
+        cmocka_unit_test(test_errors_have_a_line),
+        cmocka_unit_test(test_what_compiles_loads),
+        cmocka_unit_test(test_hostile_source),
+        cmocka_unit_test(test_long_numbers),
+        cmocka_unit_test(test_limits_are_named),
+        cmocka_unit_test(test_too_many_names),
+        cmocka_unit_test(test_too_many_names_apart),
+        cmocka_unit_test(test_functions_have_limits),
+        cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_uploads_are_told),
+        cmocka_unit_test(test_same_source_same_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
