@@ -247,6 +247,23 @@ PATCHES = {
             "static void compile_node(compiler_t *comp, mp_parse_node_t pn) {\n",
             "static void compile_node(compiler_t *comp, mp_parse_node_t pn) {\n" + CHECK,
         ),
+        (
+            "            compile_scope(comp, s, MP_PASS_STACK_SIZE);\n",
+            "            compile_scope(comp, s, MP_PASS_STACK_SIZE);\n"
+            "            const char *excess = dev_vm_scope_too_deep(s);\n"
+            "            if (excess != NULL) {\n"
+            "                compile_syntax_error(comp, s->pn, excess);\n"
+            "            }\n",
+        ),
+        # The innermost node that asks for too much has the line.
+        (
+            "        f(comp, pns);\n    }\n}\n\n#if MICROPY_EMIT_NATIVE\n",
+            "        f(comp, pns);\n"
+            "        const char *excess = dev_vm_scope_too_deep(comp->scope_cur);\n"
+            "        if (excess != NULL) {\n"
+            "            compile_syntax_error(comp, pn, excess);\n"
+            "        }\n    }\n}\n\n#if MICROPY_EMIT_NATIVE\n",
+        ),
     ],
 }
 

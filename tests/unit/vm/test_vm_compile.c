@@ -255,6 +255,7 @@ static void test_too_many_names_apart(void **state)
 }
 
 // A source with its lists written out: <a3,> is a0,a1,a2  <a2=> is a0=1,a1=1  <a2;> is a0=0;a1=0
+// <a3@> is aaa, <w3(> is w(),w(),w()
 static char *written_out(const char *source)
 {
     enum { CAPACITY = 256 * 1024, ITEM_MAX = 24 };
@@ -271,13 +272,15 @@ static char *written_out(const char *source)
             out[size++] = *source++;
             continue;
         }
-        const char *value = kind == '=' ? "=1" : kind == ';' ? "=0" : "";
+        const char *value = kind == '=' ? "=1" : kind == ';' ? "=0" : kind == '(' ? "()" : "";
         for (unsigned i = 0; i < count && size + ITEM_MAX < CAPACITY; i++) {
-            size += (size_t)snprintf(out + size, ITEM_MAX, "%s%c%u%s",
-                                     i == 0        ? ""
-                                     : kind == ';' ? ";"
-                                                   : ",",
-                                     name, i, value);
+            const char *between = i == 0 || kind == '@' ? "" : kind == ';' ? ";" : ",";
+            char number[ITEM_MAX / 2] = "";
+            if (kind != '@' && kind != '(') {
+                (void)snprintf(number, sizeof(number), "%u", i);
+            }
+            size +=
+                (size_t)snprintf(out + size, ITEM_MAX, "%s%c%s%s", between, name, number, value);
         }
         source += length;
     }
@@ -310,6 +313,26 @@ static void test_functions_have_limits(void **state)
         {"def f():\n <c120;>\n def g():\n  <d120;>\n  def h():\n   <e16;>\n"
          "   return lambda: [<c120,>,<d120,>,<e16,>]\n",
          7, "a function that uses over 255 variables of those around it"},
+        {"def f(<a511,>):\n return a3\n", 0, NULL},
+        {"\ndef f(<a512,>):\n return a3\n", 2,
+         "a function with over 511 arguments and variables from around it"},
+        {"\nf = lambda <a600,>: a3\n", 2, "a function with over 511 arguments"},
+        {"def f(<a127=>):\n return a3\n", 0, NULL},
+        {"\n\ndef f(<a128=>):\n return a3\n", 3,
+         "a function with over 127 arguments that have default values"},
+        {"\n\ndef f(<a256=>):\n return a3\n", 3, "that have default values"},
+        {"def f(*, <a127,>):\n return a3\n", 0, NULL},
+        {"\ndef f(*, <a128,>):\n return a3\n", 2,
+         "a function with over 127 keyword-only arguments"},
+        {"\ndef f(*, <a300=>):\n return a3\n", 2, "keyword-only arguments"},
+        {"def f():\n <v4094;>\n", 0, NULL},
+        {"\ndef f():\n <v4095;>\n", 3, "a function with over 4095 variables and values at a time"},
+        {"\nx = [<v5000,>]\n", 2, "over 4095 variables and values at a time"},
+        {"x = 1\ndef f():\n x = 1\n return [<v5000,>]\n", 4, "over 4095 variables and values"},
+        {"def f():\n with <w120(>:\n  pass\n", 0, NULL},
+        {"\ndef f():\n with <w200(>:\n  pass\n", 3, "over 127 try and with blocks in one another"},
+        {"x = 1\n\nwith <w200(>:\n pass\n", 3, "over 127 try and with blocks in one another"},
+        {"x = <n60@>\n", 0, NULL},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -324,6 +347,51 @@ static void test_functions_have_limits(void **state)
         }
         free(source);
     }
+}
+
+// Decorators lie on the stack together, and each statement in a try is in one block more.
+static void test_statements_have_limits(void **state)
+{
+    (void)state;
+    struct base_error error = {0};
+    char *source = repeated("@g\n", 5000, "def f():\n pass\n");
+    assert_int_equal(compile(source, &error), BASE_ERR_INVALID);
+    assert_non_null(strstr(error.text, "over 4095 variables and values at a time"));
+    assert_int_equal(error.line, 1);
+    free(source);
+    enum { DEEP = 150 };
+    source = malloc(2 * DEEP * (DEEP + 16));
+    assert_non_null(source);
+    size_t size = 0;
+    for (int i = 0; i < DEEP; i++) {
+        size += (size_t)sprintf(source + size, "%*stry:\n", i, "");
+    }
+    size += (size_t)sprintf(source + size, "%*sf()\n", DEEP, "");
+    for (int i = DEEP - 1; i >= 0; i--) {
+        size += (size_t)sprintf(source + size, "%*sfinally:\n%*sg()\n", i, "", i + 1, "");
+    }
+    assert_int_equal(compile(source, &error), BASE_ERR_INVALID);
+    assert_non_null(strstr(error.text, "over 127 try and with blocks in one another"));
+    assert_true(error.line >= 128 && error.line <= DEEP + 1);
+    free(source);
+}
+
+// However deep a call stands in the source, its arguments are counted.
+static void test_deep_call(void **state)
+{
+    (void)state;
+    struct base_error error = {0};
+    char *arguments = written_out("f(<a256,>)\n");
+    char *source = repeated("not ", 199, arguments);
+    assert_int_equal(compile(source, &error), BASE_ERR_TOO_LARGE);
+    assert_string_equal(error.text, "a call of over 255 arguments");
+    assert_int_equal(error.line, 1);
+    free(source);
+    source = repeated("not ", 100000, arguments);
+    assert_int_equal(compile(source, &error), BASE_ERR_INVALID);
+    assert_string_equal(error.text, "source is nested too deep");
+    free(source);
+    free(arguments);
 }
 
 static void test_arguments(void **state)
@@ -420,6 +488,8 @@ int main(void)
         cmocka_unit_test(test_too_many_names),
         cmocka_unit_test(test_too_many_names_apart),
         cmocka_unit_test(test_functions_have_limits),
+        cmocka_unit_test(test_statements_have_limits),
+        cmocka_unit_test(test_deep_call),
         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_uploads_are_told),
         cmocka_unit_test(test_same_source_same_bytes),
