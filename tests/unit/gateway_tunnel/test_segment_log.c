@@ -4,6 +4,8 @@
 #include "tunnel/segment/segment_record.h"
 
 #include "base/clock.h"
+#include "base/cursor.h"
+#include "base/hash.h"
 #include "base/prng.h"
 
 #include <fcntl.h>
@@ -177,6 +179,29 @@ static void test_whole_head(void **state)
                          GW_SEGMENT_RECORD_HEAD + 100);
     }
     assert_memory_equal(heads[0], heads[1], sizeof(heads[0]));
+    free(item);
+}
+
+// Logs of before have what lay in memory in the last word of a record's head. It is read as it is.
+static void test_head_of_before(void **state)
+{
+    (void)state;
+    enum { SIZE = 100, CHECKED_FROM = 12 };
+    uint8_t bytes[GW_SEGMENT_RECORD_HEAD + SIZE];
+    struct item *item = make_item(7, SIZE);
+    assert_int_equal(gw_segment_record_encode(&item->batch, bytes), sizeof(bytes));
+    memcpy(bytes + GW_SEGMENT_RECORD_HEAD, item->bytes, SIZE);
+    memset(bytes + GW_SEGMENT_RECORD_HEAD - 4, 0xa5, 4);
+    struct gw_sink_batch read;
+    assert_int_equal(gw_segment_record_parse(bytes, sizeof(bytes), &read), BASE_ERR_CORRUPT);
+    uint64_t check = base_hash64(bytes + CHECKED_FROM, GW_SEGMENT_RECORD_HEAD - CHECKED_FROM);
+    struct base_writer writer;
+    base_writer_init(&writer, bytes + 4, 8);
+    base_writer_u64(&writer, base_hash64_seed(item->bytes, SIZE, check));
+    assert_int_equal(gw_segment_record_parse(bytes, sizeof(bytes), &read), BASE_OK);
+    assert_int_equal(read.batch.number, 7);
+    assert_int_equal(read.batch.sent_bytes, SIZE);
+    assert_memory_equal(read.batch.bytes, item->bytes, SIZE);
     free(item);
 }
 
@@ -673,6 +698,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_whole_head),
+        cmocka_unit_test(test_head_of_before),
         cmocka_unit_test_setup_teardown(test_other_names, setup, teardown),
         cmocka_unit_test_setup_teardown(test_write_restart_read, setup, teardown),
         cmocka_unit_test_setup_teardown(test_segments_roll_and_go, setup, teardown),
