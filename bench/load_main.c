@@ -1,6 +1,7 @@
 // walle-load: an HTTP/2 load generator for the gateway and its peers. One thread; closed loop
 // (every stream slot sends its next request when its reply is complete) or, with --rate, open loop.
 // Prints one JSON line.
+#include "base/os/process_start.h"
 #include "base/clock.h"
 #include "load_conn.h"
 
@@ -404,6 +405,7 @@ int main(int argc, char **argv)
     static const struct argp argp = {
         options, parse_option, "URL", "Loads an HTTP/2 server and prints one JSON line.", 0, 0, 0};
     static struct load_run run;
+    base_process_start(EXIT_FAILURE);
     run.plan = (struct load_plan){.connections = 50,
                                   .streams = 20,
                                   .seconds = 5,

@@ -30,14 +30,15 @@
 #define DEV_VM_TYPE_MAX         48
 #define DEV_VM_MESSAGE_MAX      160
 #define DEV_VM_FILE_MAX         64
-#define DEV_VM_STACK_MAX        1024 // text of the calls that led to an exception
-#define DEV_VM_NAME_MAX         255  // bytes of a name in a source
-#define DEV_VM_ARGUMENTS_MAX    255  // of a call by place, and as many by name
-#define DEV_VM_DIGITS_MAX       4096 // of a whole number in a source, with its prefix
-#define DEV_VM_IMPORTS_MAX      128  // names that the compiler tells of one file
-#define DEV_VM_ITEM_MAX         32   // of a name behind "import" that it tells
-#define DEV_VM_UPLOADS_MAX      128  // calls of walle.data.upload that it tells of one file
-#define DEV_VM_UPLOAD_MAX       64   // of a name that is uploaded to
+#define DEV_VM_STACK_MAX        1024  // text of the calls that led to an exception
+#define DEV_VM_NAME_MAX         255   // bytes of a name in a source
+#define DEV_VM_NAMES_MAX        32768 // in a source, with its short texts; each counts once
+#define DEV_VM_ARGUMENTS_MAX    255   // of a call by place, and as many by name
+#define DEV_VM_DIGITS_MAX       4096  // of a whole number in a source, with its prefix
+#define DEV_VM_IMPORTS_MAX      128   // names that the compiler tells of one file
+#define DEV_VM_ITEM_MAX         32    // of a name behind "import" that it tells
+#define DEV_VM_UPLOADS_MAX      128   // calls of walle.data.upload that it tells of one file
+#define DEV_VM_UPLOAD_MAX       64    // of a name that is uploaded to
 #define DEV_VM_MODULES_MAX      272
 #define DEV_VM_EVENTS_MAX       4096        // given to a run
 #define DEV_VM_EFFECTS_MAX      64          // walle.data.store and .upload of a run

@@ -36,6 +36,7 @@
 #define TOKEN_BYTES_MAX 512
 #define FORCED_STOP_MS  3000 // after the drain's end: the core's last answers
 #define EXIT_USAGE      2
+#define PLACE_MAX       (PATH_MAX + 16)
 #define UPKEEP_MS       (600 * 1000)
 #define UPKEEPS_A_DAY   144u
 #define DAY_S           86400
@@ -159,27 +160,28 @@ static bool is_override(const struct arguments *arguments, struct base_str name)
     return false;
 }
 
-// Puts before an error that begins with a setting's name where that is set: "FILE:LINE: ".
-static void place(const struct arguments *arguments, const struct gw_http_config *config,
-                  struct base_error *error)
+// Where the setting is set whose name an error begins with: "FILE:LINE: ", "command line: ", or
+// nothing. Not put into the error, which has no room for a long name.
+static const char *place(const struct arguments *arguments, const struct gw_http_config *config,
+                         const struct base_error *error, char out[PLACE_MAX])
 {
-    const struct base_error why = *error;
-    const struct base_str name = {why.text, strcspn(why.text, ":")};
+    const struct base_str name = {error->text, strcspn(error->text, ":")};
     uint32_t line = gw_http_config_line(config, name);
+    out[0] = '\0';
     if (line != 0) {
-        (void)base_error_set(error, why.status, "%.100s:%u: %s", arguments->config_path, line,
-                             why.text);
+        (void)snprintf(out, PLACE_MAX, "%s:%u: ", arguments->config_path, line);
     } else if (is_override(arguments, name)) {
-        (void)base_error_set(error, why.status, "command line: %s", why.text);
+        (void)snprintf(out, PLACE_MAX, "command line: ");
     }
+    return out;
 }
 
 // Says what is wrong on standard error. False.
 static bool complain(const struct arguments *arguments, const struct gw_http_config *config,
-                     struct base_error *error)
+                     const struct base_error *error)
 {
-    place(arguments, config, error);
-    fprintf(stderr, "%s\n", error->text);
+    char where[PLACE_MAX];
+    fprintf(stderr, "%s%s\n", place(arguments, config, error, where), error->text);
     return false;
 }
 
@@ -401,8 +403,9 @@ static void reload(const struct arguments *arguments, struct gw_server *server,
     if (!read_config(arguments, &config, &level)) {
         base_log_error(log, "gateway", "reload refused: settings stay as they were");
     } else if (gw_server_reload(server, &config, &error) != BASE_OK) {
-        place(arguments, &config, &error);
-        base_log_error(log, "gateway", "reload refused: %s", error.text);
+        char where[PLACE_MAX];
+        base_log_error(log, "gateway", "reload refused: %s%s",
+                       place(arguments, &config, &error, where), error.text);
     } else {
         base_log_info(log, "gateway", "reloaded");
     }

@@ -120,6 +120,35 @@ static void print_address(const struct address *address, char *out)
     (void)snprintf(out, GW_ADDRESS_TEXT_MAX, v4 ? "%s:%u" : "[%s]:%u", host, ntohs(port));
 }
 
+static bool is_wildcard(const struct address *address)
+{
+    return address->at.any.sa_family == AF_INET
+               ? address->at.v4.sin_addr.s_addr == INADDR_ANY
+               : IN6_IS_ADDR_UNSPECIFIED(&address->at.v6.sin6_addr);
+}
+
+bool gw_listener_same(const char *left, const char *right)
+{
+    struct address x;
+    struct address y;
+    if (parse_address(left, &x, NULL) != BASE_OK || parse_address(right, &y, NULL) != BASE_OK) {
+        return false;
+    }
+    bool v4 = x.at.any.sa_family == AF_INET;
+    in_port_t port = v4 ? x.at.v4.sin_port : x.at.v6.sin6_port;
+    bool families = x.at.any.sa_family == y.at.any.sa_family;
+    in_port_t other = y.at.any.sa_family == AF_INET ? y.at.v4.sin_port : y.at.v6.sin6_port;
+    if (port == 0 || port != other) {
+        return false;
+    }
+    if (!families) { // [::] takes the port of the other family too
+        return is_wildcard(v4 ? &y : &x);
+    }
+    return is_wildcard(&x) || is_wildcard(&y) ||
+           (v4 ? x.at.v4.sin_addr.s_addr == y.at.v4.sin_addr.s_addr
+               : IN6_ARE_ADDR_EQUAL(&x.at.v6.sin6_addr, &y.at.v6.sin6_addr));
+}
+
 // SO_REUSEPORT would let a second process of the same user share the port, and its connections,
 // silently. A bind without it tells; what a process in TIME_WAIT left does not count.
 static bool is_taken(const struct address *where)

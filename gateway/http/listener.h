@@ -22,6 +22,9 @@ BASE_NODISCARD enum base_status gw_listener_bind(const char *address, bool loopb
 // bind.
 BASE_NODISCARD enum base_status gw_listener_free_to_bind(const char *address,
                                                          struct base_error *error);
+// Can only one of two addresses be listened on, since the other would have its port? False also
+// where one is no address.
+bool gw_listener_same(const char *left, const char *right);
 // Would gw_listener_bind take this address, whoever has it now? Nothing is bound. INVALID, DENIED.
 BASE_NODISCARD enum base_status gw_listener_check(const char *address, bool loopback_only,
                                                   struct base_error *error);

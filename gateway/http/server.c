@@ -315,9 +315,16 @@ static enum base_status make_spool_dir(struct gw_server *server, struct base_err
 
 static enum base_status check_listens(const struct gw_http_config *config, struct base_error *error)
 {
-    return listens(config->listen_tls) || listens(config->listen_h2c)
-               ? BASE_OK
-               : base_error_set(error, BASE_ERR_INVALID, "both listen.tls and listen.h2c are off");
+    bool tls = listens(config->listen_tls);
+    bool h2c = listens(config->listen_h2c);
+    if (!tls && !h2c) {
+        return base_error_set(error, BASE_ERR_INVALID, "both listen.tls and listen.h2c are off");
+    }
+    return tls && h2c && gw_listener_same(config->listen_tls, config->listen_h2c)
+               ? base_error_set(error, BASE_ERR_INVALID,
+                                "listen.h2c: %.60s is the port of listen.tls too",
+                                config->listen_h2c)
+               : BASE_OK;
 }
 
 // An address that is listened on.

@@ -47,6 +47,13 @@ class Words(unittest.TestCase):
                                 ("\ndevice.auth = both\n", ":2: device.auth: 'both' is not"), ("\nlisten.h2c = 0.0.0.0:1\n", ":2: listen.h2c: "),
                                 ("\n\nadmin.token_file = /nosuch\n", ":3: admin.token_file: /nosuch")):
                 self.assertIn("gateway.conf" + words, check(text).stderr)
+            folder = stack.path(*["a folder with a long name"] * 8)
+            os.makedirs(folder)
+            path = os.path.join(folder, "gateway.conf")  # beyond what the text of an error has room for
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("\ndevice.auth = both\n")
+            said = run("walle-gateway", "--dir", stack.path("none"), "--config", path, "--check-config")
+            self.assertEqual(said.stderr, f"{path}:2: device.auth: 'both' is not optional or required\n")
             said = check("tls.client_ca = /nosuch.ca\n", "--set", "tls.client_ca=/other.ca")
             self.assertRegex(said.stderr, r"^command line: tls\.client_ca: /other\.ca: ")
             self.assertIn("did you mean listen.hosts?", check("", "--set", "listen.host=a").stderr)
@@ -58,6 +65,9 @@ class Words(unittest.TestCase):
             taken, new = f"127.0.0.1:{gateway.ports['h2c']}", stack.path("new")
             for words, said in ((("--tls", "none", "--h2c", taken), f"listen.h2c: {taken}: another process listens there"),
                                 (("--tls", taken, "--h2c", "none"), f"listen.tls: {taken}: another process listens there"),
+                                (("--tls", "127.0.0.1:9", "--h2c", "127.0.0.1:9"), "listen.h2c: 127.0.0.1:9 is the port of listen.tls too"),
+                                (("--tls", "0.0.0.0:9", "--h2c", "localhost:9"), "listen.h2c: localhost:9 is the port of listen.tls too"),
+                                (("--tls", "[::]:9", "--h2c", "127.0.0.1:9"), "listen.h2c: 127.0.0.1:9 is the port of listen.tls too"),
                                 (("--tls", "none", "--h2c", "127.0.0.1:0", "--set", "admin.token_file=/nosuch"), "admin.token_file: /nosuch: No such"),
                                 (("--tls", "none", "--h2c", "127.0.0.1:0", "--set", "ddi.token_file=/nosuch"), "ddi.token_file: /nosuch: No such")):
                 with self.subTest(words=words):

@@ -86,6 +86,21 @@ class Records(unittest.TestCase):
         self.assertIn("passed over", run.stderr)
         self.assertGreater(len(self.export(path)), early)
 
+    def test_a_stray_file_hides_nothing(self):
+        """A file with a segment's name that is none: the gateway names it and does not start."""
+        self.stack.start_gateway("--workers", "1", *UNKNOWN)
+        path = self.stack.path("records.jsonl")
+        first = self.load(5)
+        self.assertEqual(self.stack.gateway.stop(), 0)
+        stray = self.stack.path("gateway", "tunnel", "segment-0000000000000001")
+        with open(stray, "wb"):
+            pass
+        with self.assertRaisesRegex(AssertionError, "segment-0000000000000001 is no part of the log"):
+            self.stack.restart_gateway("--workers", "1", *UNKNOWN)
+        os.remove(stray)
+        self.stack.restart_gateway("--workers", "1", *UNKNOWN)
+        self.assertEqual(len(self.export(path)), first)
+
 
 if __name__ == "__main__":
     unittest.main()

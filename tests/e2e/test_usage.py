@@ -68,7 +68,7 @@ class Usage(unittest.TestCase):
         programs = {**dict.fromkeys(WRONG, 1), "walle": 5, "walle-fleet-sim": 4}
         cases = [(name, [word], status) for name, status in programs.items() for word in ("--help", "--version")]
         cases += [("walle", ["task", "--help"], 5), ("walle", ["task", "build", "--help"], 5), ("walle-task-runner", ["--version"], 1),
-                  ("walle-gateway", ["--check-config"], 1)]
+                  ("walle-gateway", ["--check-config"], 1), ("walle-load", ["--help"], 1)]
         for name, arguments, status in cases:
             with self.subTest(program=name, arguments=arguments), tempfile.TemporaryDirectory() as folder, open("/dev/full", "w") as full:
                 run = subprocess.run([program(name), *arguments], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, cwd=folder,

@@ -10,7 +10,6 @@
 #define CLASS_ARGUMENTS 2 // that a class adds to its bases: its function and its name
 
 struct walk {
-    uint32_t depth;
     size_t line; // of the first that was found
 };
 
@@ -39,18 +38,17 @@ static void visit(struct walk *walk, mp_parse_node_t any, size_t added)
 {
     const mp_parse_node_struct_t *node = dev_vm_tree_struct(any);
     uint32_t kind = node != NULL ? (uint32_t)MP_PARSE_NODE_STRUCT_KIND(node) : KIND_const_object;
-    if (kind == KIND_const_object || walk->depth == DEV_VM_TREE_DEPTH_MAX || walk->line != 0) {
+    if (kind == KIND_const_object || walk->line != 0) {
         return;
     }
     if (kind == KIND_arglist && is_long(node, added)) {
         walk->line = node->source_line;
         return;
     }
-    walk->depth++;
+    dev_vm_tree_step();
     for (size_t i = 0; i < MP_PARSE_NODE_STRUCT_NUM_NODES(node); i++) {
         visit(walk, node->nodes[i], kind == KIND_classdef ? CLASS_ARGUMENTS : 0);
     }
-    walk->depth--;
 }
 
 size_t dev_vm_calls_long(mp_parse_node_t root)

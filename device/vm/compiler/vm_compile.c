@@ -106,10 +106,21 @@ struct excess {
     const char *unit;
 };
 
-// A token that is too long: a whole number, of which the compiler takes the square of the digits to
-// read one, or a name, of which it says no line. Its own lexer looks for it, so what is text or
-// comment is neither missed nor taken for one; what it cannot read is the parser's to say.
-static struct excess long_token(struct base_str source, qstr name)
+// Whether the compiler keeps a token in its table of names, which has 16 bits for each, as the
+// counts of a function's names have.
+static bool in_table(const mp_lexer_t *lexer)
+{
+    return lexer->tok_kind == MP_TOKEN_NAME ||
+           (lexer->tok_kind == MP_TOKEN_STRING &&
+            lexer->vstr.len <= MICROPY_ALLOC_PARSE_INTERN_STRING_LEN);
+}
+
+// A token that is too much: a whole number, of which the compiler takes the square of the digits to
+// read one, a long name, of which it says no line, or one name more than its table can count. Its
+// own lexer looks for it, so what is text or comment is neither missed nor taken for one; what it
+// cannot read is the parser's to say. What only the compiler puts into the table, the whole of
+// "a.b.c", is in the file too, so the verifier counts it.
+static struct excess token_excess(struct base_str source, qstr name)
 {
     mp_lexer_t *lexer = mp_lexer_new_from_str_len(name, source.data, source.size, 0);
     struct excess found = {0};
@@ -119,6 +130,10 @@ static struct excess long_token(struct base_str source, qstr name)
             found = (struct excess){lexer->tok_line, "a whole number", DEV_VM_DIGITS_MAX, "digits"};
         } else if (lexer->tok_kind == MP_TOKEN_NAME && lexer->vstr.len > DEV_VM_NAME_MAX) {
             found = (struct excess){lexer->tok_line, "a name", DEV_VM_NAME_MAX, "bytes"};
+        } else if (in_table(lexer) && qstr_from_strn(lexer->vstr.buf, lexer->vstr.len) >
+                                          MP_QSTRnumber_of + DEV_VM_NAMES_MAX) {
+            found = (struct excess){lexer->tok_line, "a source", DEV_VM_NAMES_MAX,
+                                    "names and short texts"};
         }
         mp_lexer_to_next(lexer);
     }
@@ -144,7 +159,7 @@ compile(struct base_str source, struct base_str file_name, struct compile_output
     if (nlr_push(&nlr) == 0) {
         mp_init();
         qstr name = qstr_from_strn(file_name.data, file_name.size);
-        struct excess excess = long_token(source, name);
+        struct excess excess = token_excess(source, name);
         if (excess.line > 0) {
             nlr_pop();
             return excess_report(&excess, error);

@@ -2,7 +2,7 @@
 // which modules a version lacks before a device does. Called by vm_compile.c between parsing and
 // compiling, on its thread. What a try guards against an ImportError is left out, for the script
 // copes without it; a function's body is not guarded by what stands around its definition. The
-// recursion ends at DEV_VM_TREE_DEPTH_MAX, which the compiler does not reach.
+// recursion ends where the C stack does (vm_tree.h).
 #include "vm/compiler/vm_imports.h"
 
 #include "vm/compiler/vm_tree.h"
@@ -13,7 +13,6 @@
 
 struct walk {
     struct dev_vm_compiled *out;
-    uint32_t depth;
     uint32_t caught; // try statements around this place that catch what an import raises
 };
 
@@ -96,7 +95,7 @@ static void statement(struct walk *walk, const mp_parse_node_struct_t *node, uin
 
 // A name, or names, behind `except`. Only those of other exceptions are known not to catch an
 // ImportError.
-static bool may_catch(mp_parse_node_t any, uint32_t depth)
+static bool may_catch(mp_parse_node_t any)
 {
     static const char *const others[] = {
         "ArithmeticError",   "AssertionError",      "AttributeError", "EOFError",
@@ -115,12 +114,13 @@ static bool may_catch(mp_parse_node_t any, uint32_t depth)
         }
         return true;
     }
-    if (node == NULL || depth == DEV_VM_TREE_DEPTH_MAX) {
+    if (node == NULL) {
         return false;
     }
+    dev_vm_tree_step();
     bool found = MP_PARSE_NODE_STRUCT_KIND(node) == KIND_const_object;
     for (size_t i = 0; i < MP_PARSE_NODE_STRUCT_NUM_NODES(node) && !found; i++) {
-        found = may_catch(node->nodes[i], depth + 1);
+        found = may_catch(node->nodes[i]);
     }
     return found;
 }
@@ -132,7 +132,7 @@ static bool clause_catches(const mp_parse_node_struct_t *clause)
     if (as != NULL && MP_PARSE_NODE_STRUCT_KIND(as) == KIND_try_stmt_as_name) {
         what = as->nodes[0];
     }
-    return MP_PARSE_NODE_IS_NULL(what) || may_catch(what, 0);
+    return MP_PARSE_NODE_IS_NULL(what) || may_catch(what);
 }
 
 // What is behind the body of a try statement: one clause, several, or more than clauses.
@@ -162,7 +162,7 @@ static bool catches(mp_parse_node_t any)
 static void visit(struct walk *walk, mp_parse_node_t any)
 {
     const mp_parse_node_struct_t *node = dev_vm_tree_struct(any);
-    if (node == NULL || walk->depth == DEV_VM_TREE_DEPTH_MAX) {
+    if (node == NULL) {
         return;
     }
     uint32_t kind = (uint32_t)MP_PARSE_NODE_STRUCT_KIND(node);
@@ -177,14 +177,13 @@ static void visit(struct walk *walk, mp_parse_node_t any)
     }
     uint32_t caught = walk->caught;
     bool guards = kind == KIND_try_stmt && catches(node->nodes[1]);
-    walk->depth++;
+    dev_vm_tree_step();
     for (size_t i = 0; i < MP_PARSE_NODE_STRUCT_NUM_NODES(node); i++) {
         // A function's body runs when it is called, wherever that is.
         walk->caught = kind == KIND_funcdef ? 0 : guards && i == 0 ? caught + 1 : caught;
         visit(walk, node->nodes[i]);
     }
     walk->caught = caught;
-    walk->depth--;
 }
 
 void dev_vm_imports_find(mp_parse_node_t root, struct dev_vm_compiled *out)

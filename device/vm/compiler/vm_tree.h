@@ -7,9 +7,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DEV_VM_TREE_DEPTH_MAX                                                                      \
-    200 // of nodes in nodes that are walked; the compiler refuses sooner what is nested so deep
-
 // Kinds of nodes, numbered as py/parse.c numbers them.
 enum dev_vm_tree_kind {
 #define DEF_RULE(rule, comp, kind, ...) KIND_##rule,
@@ -24,6 +21,14 @@ enum dev_vm_tree_kind {
 #undef DEF_RULE
 #undef DEF_RULE_NC
 };
+
+// Each step of a walk asks it. A walk goes as deep as the source is nested, so it looks at the C
+// stack as the compiler does, and ends likewise, by an exception: "nested too deep". Steps of the
+// compiler take more of the stack: what it compiles, no walk refuses.
+static inline void dev_vm_tree_step(void)
+{
+    mp_cstack_check();
+}
 
 // The node as one with nodes; NULL: a leaf, or nothing.
 static inline const mp_parse_node_struct_t *dev_vm_tree_struct(mp_parse_node_t node)

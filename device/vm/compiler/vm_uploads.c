@@ -24,8 +24,7 @@ struct walk {
     struct dev_vm_compiled *out;
     struct names modules; // walle
     struct names datas;   // walle.data
-    uint32_t depth;
-    bool calls; // names are known: calls are looked for
+    bool calls;           // names are known: calls are looked for
 };
 
 static void add_name(struct names *names, qstr name)
@@ -152,7 +151,7 @@ static void visit(struct walk *walk, mp_parse_node_t any)
 {
     const mp_parse_node_struct_t *node = dev_vm_tree_struct(any);
     uint32_t kind = node != NULL ? (uint32_t)MP_PARSE_NODE_STRUCT_KIND(node) : KIND_const_object;
-    if (kind == KIND_const_object || walk->depth == DEV_VM_TREE_DEPTH_MAX) {
+    if (kind == KIND_const_object) {
         return;
     }
     if (!walk->calls && (kind == KIND_import_name || kind == KIND_import_from)) {
@@ -162,11 +161,10 @@ static void visit(struct walk *walk, mp_parse_node_t any)
     if (walk->calls && kind == KIND_atom_expr_normal) {
         take_expression(walk, node);
     }
-    walk->depth++;
+    dev_vm_tree_step();
     for (size_t i = 0; i < MP_PARSE_NODE_STRUCT_NUM_NODES(node); i++) {
         visit(walk, node->nodes[i]);
     }
-    walk->depth--;
 }
 
 void dev_vm_uploads_find(mp_parse_node_t root, struct dev_vm_compiled *out)

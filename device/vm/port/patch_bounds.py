@@ -655,4 +655,12 @@ BOUNDS = {
         ("                if (rhs_sign < 0) {\n",
          "                if (rhs_sign < 0 || !mp_obj_is_small_int(arg1) || MP_OBJ_SMALL_INT_VALUE(arg1) > DEV_VM_FOLD_MAX) {\n"),
     ],
+    # The counts of a scope's names have 16 bits. The compiler library refuses sooner (DEV_VM_NAMES_MAX).
+    "py/scope.c": [
+        ('#include "py/scope.h"\n', '#include "py/scope.h"\n#include "py/runtime.h"\n'),
+        ("    // make sure we have enough memory\n",
+         "    if (scope->id_info_len > UINT16_MAX - MICROPY_ALLOC_SCOPE_ID_INC - 1) {\n"
+         "        mp_raise_msg(&mp_type_SyntaxError, MP_ERROR_TEXT(\"too many names\"));\n    }\n"
+         "    // make sure we have enough memory\n"),
+    ],
 }

@@ -221,6 +221,16 @@ PATCHES = {
     ],
     # Deeply nested source recurses in C.
     "py/compile.c": [
+        ('#include "py/compile.h"\n', '#include "py/compile.h"\n#include "vm_scopes.h"\n'),
+        # What the head of a function cannot say is refused with the line, before it is written.
+        (
+            "        scope_compute_things(s);\n",
+            "        scope_compute_things(s);\n"
+            "        const char *excess = dev_vm_scope_excess(s);\n"
+            "        if (excess != NULL) {\n"
+            "            compile_syntax_error(comp, s->pn, excess);\n"
+            "        }\n",
+        ),
         # Positional arguments behind keywords would be taken for keywords.
         (
             "                if (star_flags & MP_EMIT_STAR_FLAG_DOUBLE) {\n"
@@ -236,6 +246,23 @@ PATCHES = {
         (
             "static void compile_node(compiler_t *comp, mp_parse_node_t pn) {\n",
             "static void compile_node(compiler_t *comp, mp_parse_node_t pn) {\n" + CHECK,
+        ),
+        (
+            "            compile_scope(comp, s, MP_PASS_STACK_SIZE);\n",
+            "            compile_scope(comp, s, MP_PASS_STACK_SIZE);\n"
+            "            const char *excess = dev_vm_scope_too_deep(s);\n"
+            "            if (excess != NULL) {\n"
+            "                compile_syntax_error(comp, s->pn, excess);\n"
+            "            }\n",
+        ),
+        # The innermost node that asks for too much has the line.
+        (
+            "        f(comp, pns);\n    }\n}\n\n#if MICROPY_EMIT_NATIVE\n",
+            "        f(comp, pns);\n"
+            "        const char *excess = dev_vm_scope_too_deep(comp->scope_cur);\n"
+            "        if (excess != NULL) {\n"
+            "            compile_syntax_error(comp, pn, excess);\n"
+            "        }\n    }\n}\n\n#if MICROPY_EMIT_NATIVE\n",
         ),
     ],
 }

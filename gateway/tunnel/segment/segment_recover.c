@@ -1,8 +1,13 @@
 // Opening the segment log: which segments there are, and the cut behind the last whole record. Runs
 // on the program's main thread before the writer starts. segment_log.c calls it. Only the newest
 // segment can have a torn end, since a segment is complete before the next is made; zeros that were
-// laid ahead of the records are cut without a word, anything else is told in the log. A segment in
-// the middle whose head is no head is an error: nothing is thrown away.
+// laid ahead of the records are cut without a word, anything else is told in the log.
+//
+// A crash leaves one thing more: the next segment without a whole head, exactly where the records
+// of the one before it end. That one is made again. Any other file that has a segment's name and
+// does not go on where the one before it ends was put there, and the log does not open: left out,
+// it would stand in the way of a later segment; taken in, it would hide what is durable. The text
+// says which file is to go. Nothing is thrown away.
 #include "tunnel/segment/segment_private.h"
 
 #include "base/check.h"
@@ -201,13 +206,13 @@ static bool only_zeros(int fd, uint64_t from, uint64_t size)
     return true;
 }
 
-// Cuts the newest segment behind its last whole record.
-static enum base_status repair(struct gw_segment_log *log, struct gw_segment *segment, int fd)
+// Where the whole records of a file end. IO, NOMEM.
+static enum base_status records_end(int fd, uint64_t size, uint64_t *out)
 {
     struct gw_segment_cursor cursor;
     struct gw_sink_batch batch;
     gw_segment_cursor_init(&cursor);
-    gw_segment_cursor_set(&cursor, fd, GW_SEGMENT_HEAD, segment->size);
+    gw_segment_cursor_set(&cursor, fd, GW_SEGMENT_HEAD, size);
     enum base_status status = BASE_OK;
     while (status == BASE_OK) {
         status = gw_segment_cursor_next(&cursor, &batch);
@@ -217,7 +222,16 @@ static enum base_status repair(struct gw_segment_log *log, struct gw_segment *se
     if (status != BASE_ERR_NOT_FOUND && status != BASE_ERR_CORRUPT) {
         return status;
     }
-    base_assert(end >= GW_SEGMENT_HEAD && end <= segment->size);
+    base_assert(end >= GW_SEGMENT_HEAD && end <= size);
+    *out = end;
+    return BASE_OK;
+}
+
+// Cuts the newest segment behind its last whole record.
+static enum base_status repair(struct gw_segment_log *log, struct gw_segment *segment, int fd)
+{
+    uint64_t end = 0;
+    BASE_TRY(records_end(fd, segment->size, &end));
     if (end < segment->size) {
         if (!only_zeros(fd, end, segment->size)) {
             log->stats.cut_bytes = segment->size - end;
@@ -234,43 +248,93 @@ static enum base_status repair(struct gw_segment_log *log, struct gw_segment *se
     return BASE_OK;
 }
 
+static enum base_status in_the_way(uint64_t base, struct base_error *error)
+{
+    char name[GW_SEGMENT_NAME_MAX];
+    gw_segment_name(base, name);
+    return base_error_set(error, BASE_ERR_CORRUPT,
+                          "%s is no part of the log and stands in its way: move it out of the "
+                          "folder",
+                          name);
+}
+
+// The newest file has no whole head. It is of the log when a crash can have left it: the first one
+// of all, or right behind the records of the one before it.
+static enum base_status check_headless(struct gw_segment_log *log, struct base_error *error)
+{
+    const uint64_t base = log->segments[log->count - 1].base;
+    uint64_t expected = 0;
+    if (log->count > 1) {
+        struct gw_segment last = log->segments[log->count - 2];
+        int fd = -1;
+        BASE_TRY(look_at(log, &last, &fd, error));
+        uint64_t end = 0;
+        enum base_status status = records_end(fd, last.size, &end);
+        close(fd);
+        BASE_TRY(status);
+        expected = last.base + end;
+    }
+    return base == expected ? BASE_OK : in_the_way(base, error);
+}
+
+// A segment in the middle ends where the next begins. In the file no more than zeros lie behind.
+// When it is shorter, the reader tells what is missing as damage, and goes on with the next one.
+static enum base_status end_at_next(struct gw_segment_log *log, struct gw_segment *segment, int fd,
+                                    struct base_error *error)
+{
+    const uint64_t next = segment[1].base;
+    base_assert(next > segment->base);
+    const uint64_t end = next - segment->base;
+    if (end < GW_SEGMENT_HEAD || !only_zeros(fd, end, segment->size)) {
+        return in_the_way(next, error);
+    }
+    if (segment->size < end) {
+        base_log_warn(log->log, "tunnel", "segment %016llx: %llu bytes at its end are missing",
+                      (unsigned long long)segment->base, (unsigned long long)(end - segment->size));
+    }
+    segment->size = end;
+    return BASE_OK;
+}
+
+// Looks at the newest segment, which becomes the writer's. When a crash came before it had a head,
+// it is dropped, to be made again, and log->fd stays -1.
+static enum base_status take_newest(struct gw_segment_log *log, struct base_error *error)
+{
+    struct gw_segment *newest = &log->segments[log->count - 1];
+    enum base_status status = look_at(log, newest, &log->fd, error);
+    if (status != BASE_ERR_NOT_FOUND) {
+        return status;
+    }
+    BASE_TRY(check_headless(log, error));
+    log->count--;
+    return BASE_OK;
+}
+
 enum base_status gw_segment_recover(struct gw_segment_log *log, struct base_error *error)
 {
     BASE_TRY(list_segments(log));
-    for (uint32_t i = 0; i < log->count; i++) {
+    const uint32_t files = log->count;
+    if (files > 0) {
+        BASE_TRY(take_newest(log, error));
+    }
+    for (uint32_t i = 0; i + 1 < files; i++) {
         struct gw_segment *segment = &log->segments[i];
-        bool newest = i + 1 == log->count;
         int fd = -1;
         enum base_status status = look_at(log, segment, &fd, error);
-        if (status == BASE_ERR_NOT_FOUND && newest) {
-            log->count--; // made again below
-            break;
-        }
         if (status != BASE_OK) {
-            return status == BASE_ERR_NOT_FOUND
-                       ? base_error_set(error, BASE_ERR_CORRUPT, "segment %016llx has no head",
-                                        (unsigned long long)segment->base)
-                       : status;
+            return status == BASE_ERR_NOT_FOUND ? in_the_way(segment->base, error) : status;
         }
-        if (!newest) {
-            uint64_t end = log->segments[i + 1].base - segment->base;
-            segment->size = segment->size < end ? segment->size : end; // without what lies ahead
-            close(fd);
-            continue;
-        }
-        log->fd = fd;
-        BASE_TRY(repair(log, segment, fd));
-        log->laid = segment->size;
+        status = end_at_next(log, segment, fd, error);
+        close(fd);
+        BASE_TRY(status);
     }
+    struct gw_segment *last = log->count > 0 ? &log->segments[log->count - 1] : NULL;
     if (log->fd < 0) {
-        uint64_t base = 0;
-        if (log->count > 0) {
-            const struct gw_segment *last = &log->segments[log->count - 1];
-            base = last->base + last->size;
-        }
         log->laid = GW_SEGMENT_HEAD;
-        return gw_segment_make(log, base, &log->fd);
+        return gw_segment_make(log, last != NULL ? last->base + last->size : 0, &log->fd);
     }
-    base_assert(log->count > 0 && log->laid >= GW_SEGMENT_HEAD);
+    base_assert(last != NULL && log->count == files);
+    BASE_TRY(repair(log, last, log->fd));
+    log->laid = last->size;
     return BASE_OK;
 }

@@ -4,6 +4,8 @@
 #include "tunnel/segment/segment_record.h"
 
 #include "base/clock.h"
+#include "base/cursor.h"
+#include "base/hash.h"
 #include "base/prng.h"
 
 #include <fcntl.h>
@@ -177,6 +179,29 @@ static void test_whole_head(void **state)
                          GW_SEGMENT_RECORD_HEAD + 100);
     }
     assert_memory_equal(heads[0], heads[1], sizeof(heads[0]));
+    free(item);
+}
+
+// Logs of before have what lay in memory in the last word of a record's head. It is read as it is.
+static void test_head_of_before(void **state)
+{
+    (void)state;
+    enum { SIZE = 100, CHECKED_FROM = 12 };
+    uint8_t bytes[GW_SEGMENT_RECORD_HEAD + SIZE];
+    struct item *item = make_item(7, SIZE);
+    assert_int_equal(gw_segment_record_encode(&item->batch, bytes), sizeof(bytes));
+    memcpy(bytes + GW_SEGMENT_RECORD_HEAD, item->bytes, SIZE);
+    memset(bytes + GW_SEGMENT_RECORD_HEAD - 4, 0xa5, 4);
+    struct gw_sink_batch read;
+    assert_int_equal(gw_segment_record_parse(bytes, sizeof(bytes), &read), BASE_ERR_CORRUPT);
+    uint64_t check = base_hash64(bytes + CHECKED_FROM, GW_SEGMENT_RECORD_HEAD - CHECKED_FROM);
+    struct base_writer writer;
+    base_writer_init(&writer, bytes + 4, 8);
+    base_writer_u64(&writer, base_hash64_seed(item->bytes, SIZE, check));
+    assert_int_equal(gw_segment_record_parse(bytes, sizeof(bytes), &read), BASE_OK);
+    assert_int_equal(read.batch.number, 7);
+    assert_int_equal(read.batch.sent_bytes, SIZE);
+    assert_memory_equal(read.batch.bytes, item->bytes, SIZE);
     free(item);
 }
 
@@ -367,6 +392,158 @@ static off_t newest_size(void)
     return info.st_size;
 }
 
+// The file of a segment that begins at `base`.
+static void segment_path(uint64_t base, char out[160])
+{
+    (void)snprintf(out, 160, "%s/segment-%016llx", dir, (unsigned long long)base);
+}
+
+static void put_file(uint64_t base, const void *bytes, size_t size)
+{
+    char path[160];
+    segment_path(base, path);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+}
+
+// The log does not open, and says which file is in the way and what to do with it.
+static void expect_in_the_way(uint64_t base)
+{
+    struct gw_segment_log *log = NULL;
+    struct base_error error = {0};
+    const struct gw_segment_options options = {
+        .dir = dir, .segment_bytes = GW_SEGMENT_BYTES_MIN, .clock = *base_clock_real()};
+    enum base_status status = gw_segment_log_open(&options, &log, &error);
+    gw_segment_log_close(log);
+    char path[160];
+    segment_path(base, path);
+    print_message("%s\n", error.text);
+    assert_int_equal(status, BASE_ERR_CORRUPT);
+    assert_non_null(strstr(error.text, strrchr(path, '/') + 1));
+    assert_non_null(strstr(error.text, "move it"));
+    assert_int_equal(unlink(path), 0);
+}
+
+// `count` records in at least two segments. Returns where the log ends.
+static uint64_t filled_log(uint32_t count)
+{
+    struct gw_segment_log *log = open_log(GW_SEGMENT_BYTES_MIN);
+    for (uint32_t i = 0; i < count; i++) {
+        assert_int_equal(submit(log, i, 1000), BASE_OK);
+        wait_done(i + 1);
+    }
+    struct gw_segment_stats stats;
+    gw_segment_log_stats(log, &stats);
+    assert_true(stats.segments >= 2);
+    gw_segment_log_close(log);
+    return stats.end;
+}
+
+// A file that has a segment's name and is none: whether it stands in front of the log, inside one
+// of its segments, or behind its end, no record is hidden by it.
+static void test_file_in_the_way(void **state)
+{
+    (void)state;
+    const uint64_t end = filled_log(100);
+    const off_t newest = newest_size();
+    static const char words[] = "not the head of a segment, but more bytes than one has: 64";
+    const uint64_t bases[] = {1, 47, 48, 5000, end - 1, end + 1, end + 5000, UINT64_MAX};
+    for (size_t i = 0; i < sizeof(bases) / sizeof(bases[0]); i++) {
+        put_file(bases[i], "", 0);
+        expect_in_the_way(bases[i]);
+        put_file(bases[i], words, 20); // as long as a torn head
+        expect_in_the_way(bases[i]);
+    }
+    struct gw_segment_head head = {.base = 5000};
+    uint8_t bytes[GW_SEGMENT_HEAD];
+    gw_segment_head_encode(&head, bytes);
+    put_file(head.base, bytes, sizeof(bytes)); // another log's
+    expect_in_the_way(head.base);
+    head.base = end - 1000;
+    gw_segment_head_encode(&head, bytes);
+    put_file(head.base, bytes, sizeof(bytes));
+    expect_in_the_way(head.base);
+    assert_int_equal(newest_size(), newest);
+    struct gw_segment_log *log = open_log(GW_SEGMENT_BYTES_MIN);
+    assert_int_equal(read_all(log, 0), 100);
+    gw_segment_log_close(log);
+}
+
+// No log was there, and none is begun beside a file that would be in its way later.
+static void test_only_a_file_in_the_way(void **state)
+{
+    (void)state;
+    put_file(5000, "", 0);
+    expect_in_the_way(5000);
+    put_file(0, "", 0); // a crash can leave this one
+    struct gw_segment_log *log = open_log(0);
+    assert_int_equal(read_all(log, 0), 0);
+    gw_segment_log_close(log);
+}
+
+// What a crash can leave while the next segment is made: its file without a head, behind a segment
+// that still has zeros ahead.
+static void test_torn_next_segment(void **state)
+{
+    (void)state;
+    const uint64_t end = filled_log(100);
+    char path[160];
+    newest_path(path, sizeof(path));
+    for (size_t size = 0; size <= GW_SEGMENT_HEAD; size += GW_SEGMENT_HEAD / 3) {
+        static const uint8_t zeros[GW_SEGMENT_HEAD];
+        assert_int_equal(truncate(path, (off_t)GW_SEGMENT_BYTES_MIN), 0);
+        put_file(end, zeros, size);
+        struct gw_segment_log *log = open_log(GW_SEGMENT_BYTES_MIN);
+        struct gw_segment_stats stats;
+        gw_segment_log_stats(log, &stats);
+        assert_int_equal(stats.end, end + GW_SEGMENT_HEAD);
+        assert_int_equal(read_all(log, 0), 100);
+        gw_segment_log_close(log);
+        char torn[160];
+        segment_path(end, torn);
+        assert_int_equal(unlink(torn), 0);
+    }
+}
+
+// A segment that lost its end hides nothing of those behind it.
+static void test_short_segment(void **state)
+{
+    (void)state;
+    (void)filled_log(100);
+    char path[160];
+    segment_path(0, path);
+    assert_int_equal(truncate(path, 5000), 0);
+    struct gw_segment_log *log = open_log(GW_SEGMENT_BYTES_MIN);
+    struct gw_segment_reader *reader;
+    assert_int_equal(gw_segment_reader_open(log, &reader), BASE_OK);
+    uint32_t whole = 0;
+    uint32_t damaged = 0;
+    struct gw_sink_batch last = {0};
+    for (;;) {
+        struct gw_sink_batch batch;
+        uint64_t position;
+        uint64_t next;
+        enum base_status status = gw_segment_reader_next(reader, &batch, &position, &next);
+        if (status == BASE_ERR_NOT_FOUND) {
+            break;
+        }
+        damaged += status == BASE_ERR_CORRUPT;
+        whole += status == BASE_OK;
+        if (status == BASE_OK) {
+            last = batch;
+        } else {
+            assert_int_equal(gw_segment_reader_seek(reader, next), BASE_OK);
+        }
+    }
+    assert_int_equal(damaged, 1);
+    assert_true(whole > 4 && whole < 100);
+    assert_int_equal(last.batch.number, 99);
+    gw_segment_reader_close(reader);
+    gw_segment_log_close(log);
+}
+
 // Zeros lie ahead of a log that rests. What a crash leaves of them (here: of an older segment too,
 // and with a record torn so that its head is missing) is no damage and no record.
 static void test_zeros_ahead(void **state)
@@ -521,12 +698,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_whole_head),
+        cmocka_unit_test(test_head_of_before),
         cmocka_unit_test_setup_teardown(test_other_names, setup, teardown),
         cmocka_unit_test_setup_teardown(test_write_restart_read, setup, teardown),
         cmocka_unit_test_setup_teardown(test_segments_roll_and_go, setup, teardown),
         cmocka_unit_test_setup_teardown(test_reader_follows, setup, teardown),
         cmocka_unit_test_setup_teardown(test_torn_tail, setup, teardown),
         cmocka_unit_test_setup_teardown(test_zeros_ahead, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_file_in_the_way, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_only_a_file_in_the_way, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_torn_next_segment, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_short_segment, setup, teardown),
         cmocka_unit_test_setup_teardown(test_full_disk_heals, setup, teardown),
         cmocka_unit_test_setup_teardown(test_kill, setup, teardown),
         cmocka_unit_test_setup_teardown(test_one_process, setup, teardown),

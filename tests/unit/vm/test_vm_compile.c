@@ -178,20 +178,220 @@ static void test_limits_are_named(void **state)
     }
 }
 
+// `count` names, each in a line of its own.
+static char *names_of(const char *head, const char *line, unsigned count, const char *tail)
+{
+    size_t capacity = strlen(head) + (size_t)count * (strlen(line) + 16) + strlen(tail) + 1;
+    char *source = malloc(capacity);
+    assert_non_null(source);
+    size_t size = (size_t)snprintf(source, capacity, "%s", head);
+    for (unsigned i = 0; i < count; i++) {
+        size += (size_t)snprintf(source + size, capacity - size, "%s%u%s", line, i,
+                                 line[0] == ',' ? "" : "=0\n");
+    }
+    (void)snprintf(source + size, capacity - size, "%s", tail);
+    return source;
+}
+
+// More names than the compiler can count are refused before it counts them: in each kind of scope
+// that can have them, and where no single one has so many.
 static void test_too_many_names(void **state)
 {
+    static const char table[] = "a device would refuse it: bytecode: over 16384 names";
+    static const char counted[] = "a source of over 32768 names and short texts";
+    static const struct {
+        const char *head, *line;
+        unsigned count;
+        const char *tail;
+        enum base_status status;
+        uint32_t line_at;
+        const char *says;
+    } cases[] = {
+        {"", "v", 17000, "", BASE_ERR_INVALID, 0, table},
+        {"", "v", 40000, "", BASE_ERR_TOO_LARGE, 32769, counted},
+        {"", "v", 66000, "", BASE_ERR_TOO_LARGE, 32769, counted},
+        {"", "v", 70000, "", BASE_ERR_TOO_LARGE, 32769, counted},
+        {"def ff():\n", " v", 66000, "", BASE_ERR_TOO_LARGE, 32769, counted},
+        {"def ff():\n", " v", 70000, "", BASE_ERR_TOO_LARGE, 32769, counted},
+        {"class Aa:\n", " v", 66000, "", BASE_ERR_TOO_LARGE, 32768, counted},
+        {"\ndef ff():\n global vv", ", v", 66000, "\n pass\n", BASE_ERR_TOO_LARGE, 3, counted},
+        {"\ndef ff():\n global vv", ", v", 70000, "\n pass\n", BASE_ERR_TOO_LARGE, 3, counted},
+        {"\nff = lambda vv", ",v", 70000, ": 1\n", BASE_ERR_TOO_LARGE, 2, counted},
+    };
     (void)state;
-    enum { COUNT = 30000, LINE = 24 };
-    struct base_error error = {0};
-    char *source = malloc((size_t)COUNT * LINE);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char *source = names_of(cases[i].head, cases[i].line, cases[i].count, cases[i].tail);
+        struct base_error error = {0};
+        enum base_status status = compile(source, &error);
+        // Some of the names are the interpreter's own, and not counted.
+        if (status != cases[i].status || strcmp(error.text, cases[i].says) != 0 ||
+            error.line < cases[i].line_at || error.line > cases[i].line_at + 4) {
+            fail_msg("case %zu: %s (%s), line %u", i, base_status_text(status), error.text,
+                     error.line);
+        }
+        free(source);
+    }
+}
+
+// Names of many functions, each of which has few: one that came late would be taken for another.
+static void test_too_many_names_apart(void **state)
+{
+    (void)state;
+    enum { FUNCTIONS = 22, LOCALS = 3200, LINE = 16 };
+    char *source = malloc((size_t)FUNCTIONS * (LOCALS + 1) * LINE + 64);
     size_t size = 0;
     assert_non_null(source);
-    for (unsigned i = 0; i < COUNT; i++) {
-        size += (size_t)snprintf(source + size, LINE, "v%u = %u\n", i, i);
+    for (unsigned i = 0; i < FUNCTIONS; i++) {
+        size += (size_t)snprintf(source + size, LINE, "def f%u():\n", i);
+        for (unsigned j = 0; j < LOCALS; j++) {
+            size += (size_t)snprintf(source + size, LINE, " v%u=0\n", i * LOCALS + j);
+        }
+    }
+    (void)snprintf(source + size, 64, "def last_one():\n return very_last\n");
+    struct base_error error = {0};
+    assert_int_equal(compile(source, &error), BASE_ERR_TOO_LARGE);
+    assert_string_equal(error.text, "a source of over 32768 names and short texts");
+    free(source);
+}
+
+// A source with its lists written out: <a3,> is a0,a1,a2  <a2=> is a0=1,a1=1  <a2;> is a0=0;a1=0
+// <a3@> is aaa, <w3(> is w(),w(),w()
+static char *written_out(const char *source)
+{
+    enum { CAPACITY = 256 * 1024, ITEM_MAX = 24 };
+    char *out = malloc(CAPACITY);
+    assert_non_null(out);
+    size_t size = 0;
+    while (*source != '\0') {
+        char name = 0;
+        char kind = 0;
+        unsigned count = 0;
+        int length = 0;
+        assert_true(size + ITEM_MAX < CAPACITY);
+        if (sscanf(source, "<%c%u%c>%n", &name, &count, &kind, &length) != 3 || length == 0) {
+            out[size++] = *source++;
+            continue;
+        }
+        const char *value = kind == '=' ? "=1" : kind == ';' ? "=0" : kind == '(' ? "()" : "";
+        for (unsigned i = 0; i < count && size + ITEM_MAX < CAPACITY; i++) {
+            const char *between = i == 0 || kind == '@' ? "" : kind == ';' ? ";" : ",";
+            char number[ITEM_MAX / 2] = "";
+            if (kind != '@' && kind != '(') {
+                (void)snprintf(number, sizeof(number), "%u", i);
+            }
+            size +=
+                (size_t)snprintf(out + size, ITEM_MAX, "%s%c%s%s", between, name, number, value);
+        }
+        source += length;
+    }
+    out[size] = '\0';
+    return out;
+}
+
+// What the head of a function cannot say is refused with the true reason and the function's line.
+static void test_functions_have_limits(void **state)
+{
+    static const struct {
+        const char *source;
+        uint32_t line;
+        const char *says; // NULL: it compiles
+    } cases[] = {
+        {"\ndef f():\n <c127;>\n def g(): return [<c127,>]\n return g\n", 0, NULL},
+        {"\ndef f():\n <c128;>\n def g(): return [<c128,>]\n return g\n", 2,
+         "a function with over 127 variables that functions in it use"},
+        {"\n\ndef f():\n <c300;>\n def g():\n  return [<c300,>]\n", 3,
+         "a function with over 127 variables that functions in it use"},
+        {"def f(<a250,>):\n return lambda: [<a250,>]\n", 1,
+         "a function with over 127 variables that functions in it use"},
+        {"def f():\n <c128;>\n return [[<c128,>] for i in 'ab']\n", 1, "that functions in it use"},
+        {"def f():\n <c255;>\n d = 0\n return lambda: d\n", 0, NULL},
+        {"def f():\n <c256;>\n d = 0\n return lambda: d\n", 1,
+         "a function with over 256 variables and functions in it that use some"},
+        {"def f():\n <c120;>\n def g():\n  <d120;>\n  def h():\n   <e15;>\n"
+         "   return lambda: [<c120,>,<d120,>,<e15,>]\n",
+         0, NULL},
+        {"def f():\n <c120;>\n def g():\n  <d120;>\n  def h():\n   <e16;>\n"
+         "   return lambda: [<c120,>,<d120,>,<e16,>]\n",
+         7, "a function that uses over 255 variables of those around it"},
+        {"def f(<a511,>):\n return a3\n", 0, NULL},
+        {"\ndef f(<a512,>):\n return a3\n", 2,
+         "a function with over 511 arguments and variables from around it"},
+        {"\nf = lambda <a600,>: a3\n", 2, "a function with over 511 arguments"},
+        {"def f(<a127=>):\n return a3\n", 0, NULL},
+        {"\n\ndef f(<a128=>):\n return a3\n", 3,
+         "a function with over 127 arguments that have default values"},
+        {"\n\ndef f(<a256=>):\n return a3\n", 3, "that have default values"},
+        {"def f(*, <a127,>):\n return a3\n", 0, NULL},
+        {"\ndef f(*, <a128,>):\n return a3\n", 2,
+         "a function with over 127 keyword-only arguments"},
+        {"\ndef f(*, <a300=>):\n return a3\n", 2, "keyword-only arguments"},
+        {"def f():\n <v4094;>\n", 0, NULL},
+        {"\ndef f():\n <v4095;>\n", 3, "a function with over 4095 variables and values at a time"},
+        {"\nx = [<v5000,>]\n", 2, "over 4095 variables and values at a time"},
+        {"x = 1\ndef f():\n x = 1\n return [<v5000,>]\n", 4, "over 4095 variables and values"},
+        {"def f():\n with <w120(>:\n  pass\n", 0, NULL},
+        {"\ndef f():\n with <w200(>:\n  pass\n", 3, "over 127 try and with blocks in one another"},
+        {"x = 1\n\nwith <w200(>:\n pass\n", 3, "over 127 try and with blocks in one another"},
+        {"x = <n60@>\n", 0, NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char *source = written_out(cases[i].source);
+        struct base_error error = {0};
+        enum base_status status = compile(source, &error);
+        const char *says = status == BASE_OK ? "" : error.text;
+        if ((status == BASE_OK) != (cases[i].says == NULL) || error.line != cases[i].line ||
+            strstr(says, cases[i].says != NULL ? cases[i].says : "") == NULL) {
+            fail_msg("%s: %s (%s), line %u", cases[i].source, base_status_text(status), says,
+                     error.line);
+        }
+        free(source);
+    }
+}
+
+// Decorators lie on the stack together, and each statement in a try is in one block more.
+static void test_statements_have_limits(void **state)
+{
+    (void)state;
+    struct base_error error = {0};
+    char *source = repeated("@g\n", 5000, "def f():\n pass\n");
+    assert_int_equal(compile(source, &error), BASE_ERR_INVALID);
+    assert_non_null(strstr(error.text, "over 4095 variables and values at a time"));
+    assert_int_equal(error.line, 1);
+    free(source);
+    enum { DEEP = 150 };
+    source = malloc(2 * DEEP * (DEEP + 16));
+    assert_non_null(source);
+    size_t size = 0;
+    for (int i = 0; i < DEEP; i++) {
+        size += (size_t)sprintf(source + size, "%*stry:\n", i, "");
+    }
+    size += (size_t)sprintf(source + size, "%*sf()\n", DEEP, "");
+    for (int i = DEEP - 1; i >= 0; i--) {
+        size += (size_t)sprintf(source + size, "%*sfinally:\n%*sg()\n", i, "", i + 1, "");
     }
     assert_int_equal(compile(source, &error), BASE_ERR_INVALID);
-    assert_string_equal(error.text, "a device would refuse it: bytecode: over 16384 names");
+    assert_non_null(strstr(error.text, "over 127 try and with blocks in one another"));
+    assert_true(error.line >= 128 && error.line <= DEEP + 1);
     free(source);
+}
+
+// However deep a call stands in the source, its arguments are counted.
+static void test_deep_call(void **state)
+{
+    (void)state;
+    struct base_error error = {0};
+    char *arguments = written_out("f(<a256,>)\n");
+    char *source = repeated("not ", 199, arguments);
+    assert_int_equal(compile(source, &error), BASE_ERR_TOO_LARGE);
+    assert_string_equal(error.text, "a call of over 255 arguments");
+    assert_int_equal(error.line, 1);
+    free(source);
+    source = repeated("not ", 100000, arguments);
+    assert_int_equal(compile(source, &error), BASE_ERR_INVALID);
+    assert_string_equal(error.text, "source is nested too deep");
+    free(source);
+    free(arguments);
 }
 
 static void test_arguments(void **state)
@@ -286,6 +486,10 @@ int main(void)
         cmocka_unit_test(test_long_numbers),
         cmocka_unit_test(test_limits_are_named),
         cmocka_unit_test(test_too_many_names),
+        cmocka_unit_test(test_too_many_names_apart),
+        cmocka_unit_test(test_functions_have_limits),
+        cmocka_unit_test(test_statements_have_limits),
+        cmocka_unit_test(test_deep_call),
         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_uploads_are_told),
         cmocka_unit_test(test_same_source_same_bytes),
