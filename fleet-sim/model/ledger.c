@@ -93,8 +93,6 @@ void sim_ledger_active(struct sim_ledger *ledger, uint32_t device, uint8_t versi
     } else if (entry->active != SIM_VERSION_NONE) {
         ledger->counters.version[entry->active].rolled_back++;
     }
-    ledger->counters.bad_active -= (ledger->bad_mask >> entry->active) & 1;
-    ledger->counters.bad_active += (ledger->bad_mask >> version) & 1;
     entry->previous = entry->active;
     entry->active = version;
     entry->marked = SIM_VERSION_NONE;

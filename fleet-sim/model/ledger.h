@@ -89,7 +89,6 @@ struct sim_counters {
     uint64_t links_up;
     uint64_t reconnects;
     uint64_t exposed;          // devices that ever ran a bad version
-    uint64_t bad_active;       // devices on which a bad version is active now
     uint64_t unverified_runs;  // oracle: must stay 0
     uint64_t unpermitted_runs; // oracle: must stay 0
     uint64_t bad_seals;        // oracle: content sealed that does not match its name

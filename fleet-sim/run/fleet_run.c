@@ -36,6 +36,7 @@
 #define ROW_S           1.0
 #define SETTLE_S        2.0  // after the goal: reports under way arrive
 #define ROLL_BACK_MAX_S 60.0 // for devices to leave a bad version after the rollout ended
+#define VIRTUAL_BACK_S  1800 // likewise where waiting costs nothing: several check-ins
 
 struct sim_fleet {
     const struct sim_options *options;
@@ -61,6 +62,7 @@ struct sim_fleet {
     struct base_hist lag_us;      // likewise, since the start
     struct base_hist checkin_us;
     double goal_s; // when the goal was reached; negative: not yet
+    double bad_s;  // when a bad version was last seen active; negative: never
     char last_stage[SIM_MARK_TEXT];
     bool stopped; // by a signal, before its end
     struct sim_run_result result;
@@ -397,6 +399,18 @@ static bool unanswered(const struct sim_fleet *fleet, double now_s)
            counters->answers == 0;
 }
 
+// Is a bad version active on a device? Which one is bad is known once a device has opened it.
+static bool bad_active(struct sim_fleet *fleet)
+{
+    const uint32_t count = sim_versions_count(&fleet->versions);
+    bool found = false;
+    for (uint32_t i = 1; i < count && !found; i++) {
+        found = sim_versions_get(&fleet->versions, (uint8_t)i).bad &&
+                fleet->counters.version[i].current > 0;
+    }
+    return found;
+}
+
 // True when the run is over; result.ended then says why.
 static bool is_over(struct sim_fleet *fleet, const volatile sig_atomic_t *interrupted)
 {
@@ -428,10 +442,12 @@ static bool is_over(struct sim_fleet *fleet, const volatile sig_atomic_t *interr
     if (fleet->goal_s < 0 && goal_reached(fleet)) {
         fleet->goal_s = now_s;
     }
+    fleet->bad_s = bad_active(fleet) ? now_s : fleet->bad_s;
     if (fleet->goal_s >= 0) {
+        double longest = fleet->virtual != NULL ? VIRTUAL_BACK_S : ROLL_BACK_MAX_S;
         bool settled = now_s - fleet->goal_s >= SETTLE_S;
-        bool clean = fleet->counters.bad_active == 0;
-        return settled && (clean || now_s - fleet->goal_s >= ROLL_BACK_MAX_S);
+        bool clean = fleet->bad_s < 0 || now_s - fleet->bad_s >= SETTLE_S; // none under way either
+        return settled && (clean || now_s - fleet->goal_s >= longest);
     }
     if (options->duration_s > 0 && now_s >= options->duration_s) {
         (void)snprintf(fleet->result.ended, sizeof(fleet->result.ended), "%u s are over",
@@ -724,6 +740,7 @@ enum sim_exit sim_fleet_run(const struct sim_options *options,
     fleet->options = options;
     fleet->log = log;
     fleet->goal_s = -1;
+    fleet->bad_s = -1;
     fleet->clock = *base_clock_real();
     base_hist_init(&fleet->lag_us);
     base_hist_init(&fleet->checkin_us);

@@ -104,7 +104,7 @@ void sim_virtual_note(struct sim_virtual *virtual, const struct sim_counters *co
         counters->wakes,          counters->checkins,    counters->requests,
         counters->answers,        counters->runs,        counters->run_failures,
         counters->response_bytes, counters->activations, counters->rollbacks,
-        counters->crashes,        counters->exposed,     counters->bad_active,
+        counters->crashes,        counters->exposed,
     };
     take(virtual, facts, sizeof(facts));
 }
