@@ -229,11 +229,31 @@ int gw_packed_build(MDB_txn *txn, MDB_dbi rows, struct gw_row_index *index, uint
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
+// Who is listed without a record lost it to damage that left no trace of whose it was.
+static int note_lost(struct gw_store *store, MDB_txn *txn)
+{
+    MDB_cursor *cursor = NULL;
+    MDB_val k;
+    MDB_val v;
+    int rc = mdb_cursor_open(txn, store->tables[GW_TABLE_DEVICE_IDS], &cursor);
+    base_assert(rc != 0 || cursor != NULL);
+    while (rc == 0 && (rc = mdb_cursor_get(cursor, &k, &v, MDB_NEXT)) == 0) {
+        uint64_t id;
+        if (!gw_key_read_u64(k.mv_data, k.mv_size, 0, &id) ||
+            gw_row_index_get(&store->packed.index, id) == 0) {
+            gw_store_note_damage(store, GW_TABLE_DEVICE_IDS, k);
+        }
+    }
+    mdb_cursor_close(cursor);
+    return rc == MDB_NOTFOUND ? 0 : rc;
+}
+
 enum base_status gw_packed_open(struct gw_store *store, struct base_error *error)
 {
     struct gw_packed *packed = &store->packed;
     MDB_txn *txn = NULL;
-    if (store->tables[GW_TABLE_DEVICES] == GW_STORE_NO_TABLE) {
+    if (store->tables[GW_TABLE_DEVICES] == GW_STORE_NO_TABLE ||
+        store->tables[GW_TABLE_DEVICE_IDS] == GW_STORE_NO_TABLE) {
         return BASE_OK;
     }
     base_assert(packed->index.count == 0);
@@ -241,6 +261,9 @@ enum base_status gw_packed_open(struct gw_store *store, struct base_error *error
     if (rc == 0) {
         rc = gw_packed_build(txn, store->tables[GW_TABLE_DEVICES], &packed->index,
                              &packed->row_next);
+    }
+    if (rc == 0) {
+        rc = note_lost(store, txn);
     }
     if (txn != NULL) {
         mdb_txn_abort(txn);
