@@ -4,7 +4,6 @@
 #include "store/store_private.h"
 
 #include "base/check.h"
-#include "base/record_seal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -118,85 +117,101 @@ enum base_status gw_packed_read(struct gw_store_read *read, uint64_t id, struct 
 
 // ---- Walks
 
-// An id that is listed, without a record: deleted since, or one whose key is damaged.
-static void note_listed(struct gw_store *store, MDB_val key, MDB_val value)
+void gw_packed_ids(struct gw_packed *packed, uint64_t from, struct gw_id_chunk *out)
 {
-    struct base_span bytes;
-    if (base_record_unseal(gw_table_name(GW_TABLE_DEVICE_IDS),
-                           (struct base_span){key.mv_data, key.mv_size},
-                           (struct base_span){value.mv_data, value.mv_size}, &bytes) != BASE_OK) {
-        gw_store_note_damage(store, GW_TABLE_DEVICE_IDS, key);
-    }
+    pthread_rwlock_rdlock(&packed->lock);
+    gw_id_order_next(&packed->order, from, out);
+    pthread_rwlock_unlock(&packed->lock);
 }
 
 // Where a walk gets its records from: one of the two.
 struct source {
-    struct gw_store *store;
     struct gw_store_read *read;
     struct gw_store_txn *txn;
 };
 
-static enum base_status scan_one(const struct source *source, MDB_val k, MDB_val v,
-                                 struct base_span *out)
+static void next_ids(const struct source *source, uint64_t from, struct gw_id_chunk *out)
 {
-    uint64_t id;
-    if (!gw_key_read_u64(k.mv_data, k.mv_size, 0, &id)) {
-        note_listed(source->store, k, v);
-        return BASE_ERR_NOT_FOUND;
+    if (source->read != NULL) {
+        gw_packed_ids(&source->read->store->packed, from, out);
+        return;
     }
-    enum base_status status = source->txn != NULL ? gw_packed_get(source->txn, id, out)
-                                                  : gw_packed_read(source->read, id, out);
-    if (status == BASE_ERR_NOT_FOUND) {
-        note_listed(source->store, k, v);
+    const struct gw_packed *packed = &source->txn->store->packed;
+    gw_id_order_next(&packed->order, from, out);
+    for (size_t i = 0; i < packed->staged.capacity; i++) { // those that went are asked for in vain
+        const struct gw_row_entry *entry = &packed->staged.entries[i];
+        if (entry->seq != 0 && entry->id >= from) {
+            gw_id_chunk_insert(out, entry->id);
+        }
     }
-    return status;
+}
+
+static enum base_status scan_one(const struct source *source, uint64_t id,
+                                 struct gw_store_visitor visitor, bool *out_more)
+{
+    struct base_span value;
+    struct gw_key key = gw_key_u64(id);
+    const struct gw_lent *before = source->read != NULL ? source->read->lent : NULL;
+    enum base_status status = source->read != NULL ? gw_packed_read(source->read, id, &value)
+                                                   : gw_packed_get(source->txn, id, &value);
+    if (status == BASE_OK) {
+        *out_more = visitor.visit(visitor.ctx, (struct base_span){key.bytes, key.size}, value);
+    }
+    if (source->read != NULL) {
+        give_back(source->read, before);
+    }
+    return status == BASE_ERR_NOT_FOUND ? BASE_OK : status;
+}
+
+// The first id whose key is not below. False: there is none.
+static bool first_id(const struct gw_key *from, uint64_t *out)
+{
+    struct gw_key first = gw_key_u64(0);
+    base_assert(from->size > 0 && from->size <= sizeof(from->bytes));
+    *out = 0;
+    if (from->bytes[0] != first.bytes[0]) {
+        return from->bytes[0] < first.bytes[0];
+    }
+    for (size_t i = 1; i < first.size; i++) {
+        *out = *out << 8 | (i < from->size ? from->bytes[i] : 0u);
+    }
+    if (from->size > first.size) { // behind that id
+        ++*out;
+    }
+    return from->size <= first.size || *out != 0;
 }
 
 static enum base_status scan(const struct source *source, const struct gw_key *from,
                              struct gw_store_visitor visitor)
 {
-    struct gw_store *store = source->store;
-    MDB_txn *txn = source->txn != NULL ? source->txn->txn : source->read->txn;
-    MDB_cursor *cursor = NULL;
-    MDB_val k = {from->size, (void *)(uintptr_t)from->bytes};
-    MDB_val v;
-    base_assert(from->size > 0 && from->size <= sizeof(from->bytes));
+    struct gw_id_chunk chunk;
+    uint64_t id;
+    bool more = first_id(from, &id);
     base_assert((source->txn == NULL) != (source->read == NULL));
-    int rc = mdb_cursor_open(txn, store->tables[GW_TABLE_DEVICE_IDS], &cursor);
-    if (rc != 0) {
-        return gw_store_status(rc);
-    }
-    rc = mdb_cursor_get(cursor, &k, &v, MDB_SET_RANGE);
-    enum base_status status = BASE_OK;
-    bool more = true;
-    while (rc == 0 && more && status == BASE_OK) {
-        const struct gw_lent *before = source->read != NULL ? source->read->lent : NULL;
-        struct base_span value;
-        status = scan_one(source, k, v, &value);
-        if (status == BASE_OK) {
-            more = visitor.visit(visitor.ctx, (struct base_span){k.mv_data, k.mv_size}, value);
+    while (more) {
+        next_ids(source, id, &chunk);
+        for (uint32_t i = 0; i < chunk.count && more; i++) {
+            BASE_TRY(scan_one(source, chunk.ids[i], visitor, &more));
         }
-        status = status == BASE_ERR_NOT_FOUND ? BASE_OK : status;
-        if (source->read != NULL) {
-            give_back(source->read, before);
+        if (chunk.count < GW_ID_CHUNK || chunk.ids[chunk.count - 1] == UINT64_MAX) {
+            break;
         }
-        rc = mdb_cursor_get(cursor, &k, &v, MDB_NEXT);
+        id = chunk.ids[chunk.count - 1] + 1;
     }
-    mdb_cursor_close(cursor);
-    return rc == MDB_NOTFOUND || rc == 0 || status != BASE_OK ? status : gw_store_status(rc);
+    return BASE_OK;
 }
 
 enum base_status gw_packed_scan(struct gw_store_read *read, const struct gw_key *from,
                                 struct gw_store_visitor visitor)
 {
-    const struct source source = {.store = read->store, .read = read};
+    const struct source source = {.read = read};
     return scan(&source, from, visitor);
 }
 
 enum base_status gw_packed_txn_scan(struct gw_store_txn *txn, const struct gw_key *from,
                                     struct gw_store_visitor visitor)
 {
-    const struct source source = {.store = txn->store, .txn = txn};
+    const struct source source = {.txn = txn};
     return scan(&source, from, visitor);
 }
 

@@ -73,8 +73,7 @@
     X(EXCLUSIVE, "exclusive")                                                                      \
     X(USERS, "users")                                                                              \
     X(TUNNEL_DICTS, "tunnel_dicts")                                                                \
-    X(PAST, "past_outcomes")                                                                       \
-    X(DEVICE_IDS, "device_ids")
+    X(PAST, "past_outcomes")
 
 enum gw_table {
 #define GW_TABLE_ENUM(name, text) GW_TABLE_##name,
@@ -146,8 +145,8 @@ BASE_NODISCARD enum base_status gw_store_read_scan(struct gw_store_read *read, e
 // way to all of them. While nothing is written: of a device that is, it may miss the record.
 BASE_NODISCARD enum base_status gw_store_read_all(struct gw_store_read *read, enum gw_table table,
                                                   gw_store_visit_fn visit, void *ctx);
-// The first key from `from` on, its value unread: also that of a damaged record. NOT_FOUND,
-// IO, CORRUPT.
+// The first key from `from` on, its value unread: also that of a damaged record. Not of devices.
+// NOT_FOUND, IO, CORRUPT.
 BASE_NODISCARD enum base_status gw_store_read_seek(struct gw_store_read *read, enum gw_table table,
                                                    const struct gw_key *from,
                                                    struct gw_key *out_key);

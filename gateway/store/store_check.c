@@ -142,49 +142,6 @@ static void check_seals(struct check *check, struct gw_store_read *read)
     mdb_cursor_close(cursor);
 }
 
-// Who is listed, and whose records there are: each must be with the other.
-static void check_listed(struct check *check, struct gw_store_read *read)
-{
-    struct gw_packed *packed = &check->store->packed;
-    MDB_cursor *cursor = NULL;
-    MDB_val k;
-    MDB_val v;
-    base_assert(check->table == GW_TABLE_DEVICE_IDS);
-    int rc = mdb_cursor_open(read->txn, check->store->tables[check->table], &cursor);
-    while (rc == 0 && (rc = mdb_cursor_get(cursor, &k, &v, MDB_NEXT)) == 0) {
-        uint64_t id;
-        if (gw_key_read_u64(k.mv_data, k.mv_size, 0, &id) && gw_packed_row_of(packed, id) == 0) {
-            find(check, "%s: device %016llx is listed and has no record",
-                 gw_table_name(check->table), (unsigned long long)id);
-        }
-    }
-    mdb_cursor_close(cursor);
-}
-
-static void check_rows(struct check *check, struct gw_store_read *read)
-{
-    struct gw_store *store = check->store;
-    MDB_cursor *cursor = NULL;
-    MDB_val k;
-    MDB_val v;
-    base_assert(check->table == GW_TABLE_DEVICES);
-    int rc = mdb_cursor_open(read->txn, store->tables[check->table], &cursor);
-    while (rc == 0 && (rc = mdb_cursor_get(cursor, &k, &v, MDB_NEXT)) == 0) {
-        struct gw_packed_place place;
-        if (!gw_packed_key_read(k, &place) || place.row == 0) {
-            find(check, "%s: a key of unknown form", gw_table_name(check->table));
-        } else if (gw_packed_row_of(&store->packed, place.id) == place.row) {
-            struct gw_key id = gw_key_u64(place.id);
-            MDB_val key = {id.size, id.bytes};
-            if (mdb_get(read->txn, store->tables[GW_TABLE_DEVICE_IDS], &key, &v) != 0) {
-                find(check, "%s: device %016llx has a record and is not listed",
-                     gw_table_name(check->table), (unsigned long long)place.id);
-            }
-        }
-    }
-    mdb_cursor_close(cursor);
-}
-
 uint64_t gw_store_check(struct gw_store *store, void (*tell)(void *ctx, const char *text),
                         void *ctx)
 {
@@ -202,11 +159,6 @@ uint64_t gw_store_check(struct gw_store *store, void (*tell)(void *ctx, const ch
             continue;
         }
         check_seals(&check, read);
-        if (check.table == GW_TABLE_DEVICES) {
-            check_rows(&check, read);
-        } else if (check.table == GW_TABLE_DEVICE_IDS) {
-            check_listed(&check, read);
-        }
         enum base_status status = gw_store_read_scan(read, check.table, &from, check_key, &check);
         gw_store_read_end(read);
         if (status != BASE_OK) {

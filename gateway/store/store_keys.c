@@ -23,7 +23,6 @@ bool gw_table_spares(enum gw_table table)
     switch (table) {
     case GW_TABLE_BLOBS:
     case GW_TABLE_DEVICES:
-    case GW_TABLE_DEVICE_IDS:
     case GW_TABLE_OUTCOMES:
     case GW_TABLE_PAST:
     case GW_TABLE_IDEMPOTENCY:

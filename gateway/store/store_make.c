@@ -88,26 +88,18 @@ static int sink_put_raw(struct sink *sink, enum gw_table table, MDB_val key, MDB
     return sink->rc;
 }
 
-static int sink_list_device(struct sink *sink, uint64_t id)
-{
-    if (sink_ready(sink) == 0) {
-        sink->rc = gw_packed_list(sink->txn, sink->tables[GW_TABLE_DEVICE_IDS], id);
-    }
-    return sink->rc;
-}
-
 // The record of a device whose records lay under their ids: one is left of each, so they stand in
 // the order they come in.
-static int sink_put_loose(struct sink *sink, uint64_t id, struct base_span value, bool sealed)
+static int sink_put_loose(struct sink *sink, uint64_t id, struct base_span value, bool sound)
 {
     const struct gw_packed_place place = {++sink->row_next, id};
     MDB_dbi rows = sink->tables[GW_TABLE_DEVICES];
     if (sink_ready(sink) == 0) {
-        sink->rc = sealed ? gw_packed_put_raw(sink->txn, rows, place, value, MDB_APPEND)
-                          : gw_packed_put_row(sink->txn, rows, place, value, MDB_APPEND);
+        sink->rc = sound ? gw_packed_put_row(sink->txn, rows, place, value, MDB_APPEND)
+                         : gw_packed_put_damaged(sink->txn, rows, place, value, MDB_APPEND);
         sink->copied++;
     }
-    return sink->rc == 0 ? sink_list_device(sink, id) : sink->rc;
+    return sink->rc;
 }
 
 static int sink_put_schema(struct sink *sink)
@@ -221,7 +213,7 @@ static int copy_device(struct sink *sink, uint8_t schema, MDB_val k, MDB_val v)
     bool sound = schema == GW_STORE_SCHEMA_UNSEALED ||
                  base_record_unseal(gw_table_name(GW_TABLE_DEVICES), key, value, &bytes) == BASE_OK;
     base_assert(schema < GW_STORE_SCHEMA);
-    return sink_put_loose(sink, id, sound ? bytes : value, !sound);
+    return sink_put_loose(sink, id, sound ? bytes : value, sound);
 }
 
 static int copy_record(struct sink *sink, uint8_t schema, enum gw_table table, MDB_val k, MDB_val v)
@@ -325,13 +317,13 @@ static bool find_table(const char *name, enum gw_table *out)
     return false;
 }
 
-// A row of the packed table, or a record of an older schema. Who has one shows when all are there.
+// A row of the packed table, or a record of an older schema.
 static void save_device(struct salvage *salvage, MDB_val key, struct base_span bytes)
 {
     struct sink *sink = &salvage->sink;
     struct gw_packed_place place;
-    if (gw_packed_key_read(key, &place) && place.row != 0 && bytes.size >= sizeof(place.id)) {
-        bytes = (struct base_span){bytes.data + sizeof(place.id), bytes.size - sizeof(place.id)};
+    if (gw_packed_key_read(key, &place) && place.row != 0 && gw_packed_bytes(bytes, &bytes)) {
+        // as it is
     } else if (gw_key_read_u64(key.mv_data, key.mv_size, 0, &place.id)) {
         place.row = ++sink->row_next;
     } else {
@@ -360,8 +352,8 @@ static void end_device(struct salvage *salvage, MDB_val key, MDB_val value)
     }
 }
 
-// Lists the devices that have a record.
-static int list_devices(struct sink *sink)
+// Of how many devices a record is saved: who has one shows when all rows are there.
+static int count_devices(struct sink *sink)
 {
     struct gw_row_index index;
     uint64_t row_next;
@@ -369,11 +361,7 @@ static int list_devices(struct sink *sink)
     if (sink_ready(sink) == 0) {
         sink->rc = gw_packed_build(sink->txn, sink->tables[GW_TABLE_DEVICES], &index, &row_next);
     }
-    for (size_t i = 0; sink->rc == 0 && i < index.capacity; i++) {
-        if (index.entries[i].seq != 0 && sink_list_device(sink, index.entries[i].id) == 0) {
-            sink->copied++;
-        }
-    }
+    sink->copied += index.count;
     gw_row_index_done(&index);
     return sink->rc;
 }
@@ -386,9 +374,6 @@ static void on_record(void *ctx, const char *name, struct base_span key, struct 
     if (!find_table(name, &table)) {
         say(salvage, "table %s: unknown, left behind", name);
         return;
-    }
-    if (table == GW_TABLE_DEVICE_IDS) {
-        return; // follows from the records
     }
     MDB_val k = {key.size, (void *)(uintptr_t)key.data};
     if (base_record_unseal(name, key, value, &bytes) != BASE_OK) {
@@ -442,8 +427,8 @@ static enum base_status salvage_to(struct salvage *salvage, const char *path,
     if (status != BASE_OK && status != BASE_ERR_CORRUPT) {
         return status;
     }
-    return list_devices(&salvage->sink) == 0 ? put_in_place(&salvage->sink, path, error)
-                                             : sink_failed(path, salvage->sink.rc, error);
+    return count_devices(&salvage->sink) == 0 ? put_in_place(&salvage->sink, path, error)
+                                              : sink_failed(path, salvage->sink.rc, error);
 }
 
 enum base_status gw_store_salvage(const char *dir, void (*tell)(void *ctx, const char *text),

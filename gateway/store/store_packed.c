@@ -11,9 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KEY_BYTES (1u + 8u + 8u)
-#define ID_BYTES  8u
-#define ROW_GONE  UINT64_MAX // staged: the record was deleted
+#define KEY_BYTES   (1u + 8u + 8u)
+#define ID_BYTES    8u
+#define ID_AND_SEAL (ID_BYTES + BASE_SEAL_BYTES)
+#define ROW_GONE    UINT64_MAX // staged: the record was deleted
 
 // Dead rows are kept until they are half of all, and those at the head are dropped then, which
 // writes hardly anything: their pages become free. Live ones in front of dead ones are only moved
@@ -32,7 +33,12 @@
 
 void gw_packed_init(struct gw_packed *packed)
 {
-    pthread_rwlock_init(&packed->lock, NULL);
+    pthread_rwlockattr_t attributes;
+    pthread_rwlockattr_init(&attributes);
+    // Readers come one after the other; the writer must not wait until there is none.
+    pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+    pthread_rwlock_init(&packed->lock, &attributes);
+    pthread_rwlockattr_destroy(&attributes);
     gw_row_index_init(&packed->index, base_entropy_u64());
     gw_row_index_init(&packed->staged, base_entropy_u64());
     packed->row_next = 1;
@@ -43,6 +49,7 @@ void gw_packed_done(struct gw_packed *packed)
 {
     gw_row_index_done(&packed->index);
     gw_row_index_done(&packed->staged);
+    gw_id_order_done(&packed->order);
     pthread_rwlock_destroy(&packed->lock);
 }
 
@@ -100,35 +107,60 @@ int gw_packed_put_row(MDB_txn *txn, MDB_dbi rows, struct gw_packed_place place,
         return rc;
     }
     uint8_t *to = value.mv_data;
-    set_u64(to, place.id);
     if (bytes.size > 0) {
-        memcpy(to + ID_BYTES, bytes.data, bytes.size);
+        memcpy(to, bytes.data, bytes.size);
     }
+    set_u64(to + bytes.size, place.id);
     base_record_seal(gw_table_name(GW_TABLE_DEVICES), (struct base_span){key.bytes, key.size},
                      (struct base_span){to, ID_BYTES + bytes.size}, to + ID_BYTES + bytes.size);
     return 0;
 }
 
-int gw_packed_put_raw(MDB_txn *txn, MDB_dbi rows, struct gw_packed_place place,
-                      struct base_span sealed, unsigned flags)
+int gw_packed_put_damaged(MDB_txn *txn, MDB_dbi rows, struct gw_packed_place place,
+                          struct base_span bytes, unsigned flags)
 {
     struct gw_key key = gw_packed_key(place);
-    MDB_val value = {.mv_size = ID_BYTES + sealed.size};
-    base_assert(place.row > 0);
-    int rc = reserve_row(txn, rows, &key, &value, flags);
+    MDB_val value;
+    MDB_val k = {key.size, key.bytes};
+    int rc = gw_packed_put_row(txn, rows, place, bytes, flags);
     if (rc == 0) {
-        set_u64(value.mv_data, place.id);
-        memcpy((uint8_t *)value.mv_data + ID_BYTES, sealed.data, sealed.size);
+        rc = mdb_get(txn, rows, &k, &value);
+    }
+    if (rc != 0) {
+        return rc;
+    }
+    uint8_t *copy = malloc(value.mv_size);
+    if (copy == NULL) {
+        return ENOMEM;
+    }
+    memcpy(copy, value.mv_data, value.mv_size);
+    copy[value.mv_size - 1] ^= 0xff; // of the seal
+    value.mv_data = copy;
+    rc = mdb_put(txn, rows, &k, &value, 0);
+    free(copy);
+    return rc;
+}
+
+int gw_packed_put_raw(MDB_txn *txn, MDB_dbi rows, struct gw_packed_place place,
+                      struct base_span value, unsigned flags)
+{
+    struct gw_key key = gw_packed_key(place);
+    MDB_val v = {.mv_size = value.size};
+    base_assert(place.row > 0);
+    int rc = reserve_row(txn, rows, &key, &v, flags);
+    if (rc == 0 && value.size > 0) {
+        memcpy(v.mv_data, value.data, value.size);
     }
     return rc;
 }
 
-int gw_packed_list(MDB_txn *txn, MDB_dbi ids, uint64_t id)
+bool gw_packed_bytes(struct base_span value, struct base_span *out)
 {
-    struct gw_key key = gw_key_u64(id);
-    static const uint8_t listed = 1;
-    return gw_store_put_sealed(txn, ids, gw_table_name(GW_TABLE_DEVICE_IDS),
-                               (MDB_val){key.size, key.bytes}, (struct base_span){&listed, 1});
+    if (value.size < ID_BYTES) {
+        return false;
+    }
+    *out = (struct base_span){value.data, value.size - ID_BYTES};
+    return true;
 }
 
 // ---- The index, from the rows
@@ -149,7 +181,7 @@ static bool fits_with_id(const struct gw_key *key, MDB_val value, uint64_t id)
         return false;
     }
     memcpy(copy, value.mv_data, value.mv_size);
-    set_u64(copy, id);
+    set_u64(copy + value.mv_size - ID_AND_SEAL, id);
     bool fits = unseal(key, (MDB_val){value.mv_size, copy}, &bytes) == BASE_OK;
     free(copy);
     return fits;
@@ -158,14 +190,17 @@ static bool fits_with_id(const struct gw_key *key, MDB_val value, uint64_t id)
 uint32_t gw_packed_owners(struct gw_packed_place place, MDB_val value, uint64_t out[2])
 {
     out[0] = place.id;
-    out[1] = value.mv_size >= ID_BYTES ? get_u64(value.mv_data) : place.id;
+    out[1] = place.id;
+    if (value.mv_size >= ID_AND_SEAL) {
+        out[1] = get_u64((const uint8_t *)value.mv_data + value.mv_size - ID_AND_SEAL);
+    }
     if (out[0] == out[1]) {
         return 1;
     }
     struct gw_key key = gw_packed_key(place);
     struct gw_key other_key = gw_packed_key((struct gw_packed_place){place.row, out[1]});
     struct base_span bytes;
-    base_assert(value.mv_size >= ID_BYTES);
+    base_assert(value.mv_size >= ID_AND_SEAL);
     if (unseal(&other_key, value, &bytes) == BASE_OK) {
         out[0] = out[1];
         return 1;
@@ -173,17 +208,25 @@ uint32_t gw_packed_owners(struct gw_packed_place place, MDB_val value, uint64_t 
     return fits_with_id(&key, value, place.id) ? 1 : 2;
 }
 
-// Where one flaw explains two ids, it is the row of one of them; else each of them that has older
-// rows must do without these.
+// It stands for a record that is left out: whoever asks for it hears of the damage. Where it may be
+// of another id, too, that one must do without its older rows as well.
 static void note_damaged(struct gw_row_index *index, struct gw_packed_place place, MDB_val value)
 {
     uint64_t ids[2];
     uint32_t count = gw_packed_owners(place, value, ids);
-    for (uint32_t i = 0; i < count; i++) {
-        if (count == 1 || gw_row_index_get(index, ids[i]) != 0) {
-            gw_row_index_put(index, ids[i], place.row);
-        }
+    gw_row_index_put(index, ids[0], place.row);
+    if (count == 2 && gw_row_index_get(index, ids[1]) != 0) {
+        gw_row_index_put(index, ids[1], place.row);
     }
+}
+
+bool gw_packed_is_sound(MDB_val key, MDB_val value, struct base_span *out)
+{
+    struct base_span bytes;
+    return base_record_unseal(
+               gw_table_name(GW_TABLE_DEVICES), (struct base_span){key.mv_data, key.mv_size},
+               (struct base_span){value.mv_data, value.mv_size}, &bytes) == BASE_OK &&
+           gw_packed_bytes(bytes, out);
 }
 
 // There is room for two more.
@@ -191,13 +234,9 @@ static void note_row(struct gw_row_index *index, struct gw_packed_place place, M
                      MDB_val value)
 {
     struct base_span bytes;
-    bool sound = base_record_unseal(
-                     gw_table_name(GW_TABLE_DEVICES), (struct base_span){key.mv_data, key.mv_size},
-                     (struct base_span){value.mv_data, value.mv_size}, &bytes) == BASE_OK &&
-                 bytes.size >= ID_BYTES;
-    if (!sound) {
+    if (!gw_packed_is_sound(key, value, &bytes)) {
         note_damaged(index, place, value);
-    } else if (bytes.size == ID_BYTES) {
+    } else if (bytes.size == 0) {
         gw_row_index_remove(index, place.id);
     } else {
         gw_row_index_put(index, place.id, place.row);
@@ -229,31 +268,32 @@ int gw_packed_build(MDB_txn *txn, MDB_dbi rows, struct gw_row_index *index, uint
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
-// Who is listed without a record lost it to damage that left no trace of whose it was.
-static int note_lost(struct gw_store *store, MDB_txn *txn)
+static int order_ids(struct gw_packed *packed)
 {
-    MDB_cursor *cursor = NULL;
-    MDB_val k;
-    MDB_val v;
-    int rc = mdb_cursor_open(txn, store->tables[GW_TABLE_DEVICE_IDS], &cursor);
-    base_assert(rc != 0 || cursor != NULL);
-    while (rc == 0 && (rc = mdb_cursor_get(cursor, &k, &v, MDB_NEXT)) == 0) {
-        uint64_t id;
-        if (!gw_key_read_u64(k.mv_data, k.mv_size, 0, &id) ||
-            gw_row_index_get(&store->packed.index, id) == 0) {
-            gw_store_note_damage(store, GW_TABLE_DEVICE_IDS, k);
+    const struct gw_row_index *index = &packed->index;
+    struct gw_id_order settled;
+    if (gw_id_order_reserve(&packed->order, index->count) != BASE_OK) {
+        return ENOMEM;
+    }
+    for (size_t i = 0; i < index->capacity; i++) {
+        if (index->entries[i].seq != 0) {
+            gw_id_order_add(&packed->order, index->entries[i].id);
         }
     }
-    mdb_cursor_close(cursor);
-    return rc == MDB_NOTFOUND ? 0 : rc;
+    base_assert(packed->order.fresh_count == index->count);
+    if (gw_id_order_settled(&packed->order, index, &settled) != BASE_OK) {
+        return ENOMEM;
+    }
+    gw_id_order_done(&packed->order);
+    packed->order = settled;
+    return 0;
 }
 
 enum base_status gw_packed_open(struct gw_store *store, struct base_error *error)
 {
     struct gw_packed *packed = &store->packed;
     MDB_txn *txn = NULL;
-    if (store->tables[GW_TABLE_DEVICES] == GW_STORE_NO_TABLE ||
-        store->tables[GW_TABLE_DEVICE_IDS] == GW_STORE_NO_TABLE) {
+    if (store->tables[GW_TABLE_DEVICES] == GW_STORE_NO_TABLE) {
         return BASE_OK;
     }
     base_assert(packed->index.count == 0);
@@ -262,11 +302,11 @@ enum base_status gw_packed_open(struct gw_store *store, struct base_error *error
         rc = gw_packed_build(txn, store->tables[GW_TABLE_DEVICES], &packed->index,
                              &packed->row_next);
     }
-    if (rc == 0) {
-        rc = note_lost(store, txn);
-    }
     if (txn != NULL) {
         mdb_txn_abort(txn);
+    }
+    if (rc == 0) {
+        rc = order_ids(packed);
     }
     packed->row_staged = packed->row_next;
     return rc == 0 ? BASE_OK
@@ -303,15 +343,12 @@ int gw_packed_put(struct gw_store_txn *txn, uint64_t id, struct base_span bytes)
         return ENOMEM;
     }
     uint64_t row = last_row(packed, id);
-    int rc = row != 0 ? 0 : gw_packed_list(txn->txn, store->tables[GW_TABLE_DEVICE_IDS], id);
     // One of this transaction is replaced where it is: its page is to be written anyway.
     bool appended = row < packed->row_next;
     row = appended ? packed->row_staged : row;
-    if (rc == 0) {
-        rc =
-            gw_packed_put_row(txn->txn, store->tables[GW_TABLE_DEVICES],
-                              (struct gw_packed_place){row, id}, bytes, appended ? MDB_APPEND : 0u);
-    }
+    int rc =
+        gw_packed_put_row(txn->txn, store->tables[GW_TABLE_DEVICES],
+                          (struct gw_packed_place){row, id}, bytes, appended ? MDB_APPEND : 0u);
     if (rc == 0) {
         packed->row_staged += appended;
         gw_row_index_put(&packed->staged, id, row);
@@ -323,8 +360,6 @@ int gw_packed_delete(struct gw_store_txn *txn, uint64_t id)
 {
     struct gw_store *store = txn->store;
     struct gw_packed *packed = &store->packed;
-    struct gw_key key = gw_key_u64(id);
-    MDB_val k = {key.size, key.bytes};
     if (last_row(packed, id) == 0) {
         return 0;
     }
@@ -332,12 +367,9 @@ int gw_packed_delete(struct gw_store_txn *txn, uint64_t id)
         return ENOMEM;
     }
     base_assert(packed->row_staged >= packed->row_next);
-    int rc = mdb_del(txn->txn, store->tables[GW_TABLE_DEVICE_IDS], &k, NULL);
-    if (rc == 0 || rc == MDB_NOTFOUND) {
-        rc = gw_packed_put_row(txn->txn, store->tables[GW_TABLE_DEVICES],
+    int rc = gw_packed_put_row(txn->txn, store->tables[GW_TABLE_DEVICES],
                                (struct gw_packed_place){packed->row_staged, id},
                                (struct base_span){NULL, 0}, MDB_APPEND);
-    }
     if (rc == 0) {
         packed->row_staged++;
         gw_row_index_put(&packed->staged, id, ROW_GONE);
@@ -361,10 +393,10 @@ enum base_status gw_packed_value(struct gw_store *store, const struct gw_key *ke
     BASE_TRY(gw_store_open_value(store, GW_TABLE_DEVICES,
                                  (MDB_val){key->size, (void *)(uintptr_t)key->bytes}, value,
                                  &bytes));
-    if (bytes.size <= ID_BYTES) {
+    if (!gw_packed_bytes(bytes, &bytes) || bytes.size == 0) {
         return BASE_ERR_NOT_FOUND;
     }
-    *out = (struct base_span){bytes.data + ID_BYTES, bytes.size - ID_BYTES};
+    *out = bytes;
     return BASE_OK;
 }
 
@@ -459,16 +491,11 @@ static int move_row(struct gw_store_txn *txn, struct gw_packed_place place, MDB_
     }
     memcpy(copy, value.mv_data, value.mv_size);
     value.mv_data = copy;
-    bool sound = unseal(&key, value, &bytes) == BASE_OK && bytes.size > ID_BYTES;
+    bool sound = gw_packed_is_sound((MDB_val){key.size, key.bytes}, value, &bytes);
     base_assert(to.row > place.row);
-    int rc;
-    if (sound) {
-        bytes = (struct base_span){bytes.data + ID_BYTES, bytes.size - ID_BYTES};
-        rc = gw_packed_put_row(txn->txn, rows, to, bytes, MDB_APPEND);
-    } else {
-        rc = gw_packed_put_raw(txn->txn, rows, to, (struct base_span){copy, value.mv_size},
-                               MDB_APPEND);
-    }
+    int rc = sound ? gw_packed_put_row(txn->txn, rows, to, bytes, MDB_APPEND)
+                   : gw_packed_put_raw(txn->txn, rows, to, (struct base_span){copy, value.mv_size},
+                                       MDB_APPEND);
     free(copy);
     if (rc == 0) {
         packed->row_staged++;
@@ -501,15 +528,40 @@ static int compact(struct gw_store_txn *txn, uint64_t looks, bool move, uint64_t
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
-// Room in the index for what is staged. It is built aside, since others read it meanwhile.
+// Sorts new ids in among the others. Without memory it waits for a later commit.
+static void settle_order(struct gw_packed *packed)
+{
+    struct gw_id_order settled;
+    if (!gw_id_order_is_due(&packed->order) ||
+        gw_id_order_settled(&packed->order, &packed->index, &settled) != BASE_OK) {
+        return;
+    }
+    struct gw_id_order before = packed->order;
+    pthread_rwlock_wrlock(&packed->lock);
+    packed->order = settled;
+    pthread_rwlock_unlock(&packed->lock);
+    gw_id_order_done(&before);
+}
+
+// Room in index and order for what is staged. The index is built aside, since others read it
+// meanwhile.
 static int make_room(struct gw_packed *packed)
 {
+    size_t more = packed->staged.count;
     struct gw_row_index larger;
-    if (gw_row_index_has_room(&packed->index, packed->staged.count)) {
+    settle_order(packed);
+    if (!gw_id_order_has_room(&packed->order, more)) {
+        pthread_rwlock_wrlock(&packed->lock);
+        enum base_status status = gw_id_order_reserve(&packed->order, more + INDEX_MORE_MIN);
+        pthread_rwlock_unlock(&packed->lock);
+        if (status != BASE_OK) {
+            return ENOMEM;
+        }
+    }
+    if (gw_row_index_has_room(&packed->index, more)) {
         return 0;
     }
-    if (gw_row_index_larger(&packed->index, packed->staged.count + INDEX_MORE_MIN, &larger) !=
-        BASE_OK) {
+    if (gw_row_index_larger(&packed->index, more + INDEX_MORE_MIN, &larger) != BASE_OK) {
         return ENOMEM;
     }
     struct gw_row_index smaller = packed->index;
@@ -568,6 +620,9 @@ void gw_packed_committed(struct gw_packed *packed)
             gw_row_index_remove(&packed->index, entry->id);
         } else if (entry->seq != 0) {
             base_assert(entry->seq < packed->row_next);
+            if (gw_row_index_get(&packed->index, entry->id) == 0) {
+                gw_id_order_add(&packed->order, entry->id);
+            }
             gw_row_index_put(&packed->index, entry->id, entry->seq);
         }
     }

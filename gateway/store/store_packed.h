@@ -1,18 +1,19 @@
 // Device records packed by recency. LMDB writes whole pages of 4 KB, so records that lie under
 // their ids cost a page each. Here a record is written behind all others instead: what one commit
-// writes lies side by side in full pages. Two tables, of LMDB like the others:
+// writes lies side by side in full pages.
 //
-//   devices      u64 row, u64 id  ->  u64 id, bytes     rows count up from 1; the last of an id
+//   devices      u64 row, u64 id  ->  bytes, u64 id     rows count up from 1; the last of an id
 //                                                       counts, the ones before it are dead
-//   device_ids   u64 id           ->  a byte            which devices have a record; in order
 //
 // A row without bytes ends its device's record: the dead rows before it must not come back. A
 // damaged row is the last of its id all the same, and left out; no older one takes its place. The
-// id stands in key and value, so that damage to one of them does not make it a row of nobody.
+// id stands in the key and at the value's end, far apart, so that damage to one of them does not
+// make it a row of nobody.
 //
-// In memory lies which row is the last of each id (row_index.h). It is built by a walk through the
-// rows when the store opens, and changes when a transaction is durable, not before: until then the
-// transaction has what it wrote in an index of its own, which an abort forgets.
+// In memory lies which row is the last of each id (row_index.h), and the order of ids (id_order.h),
+// about 32 bytes a device. Both are built by a walk through the rows when the store opens, and
+// change when a transaction is durable, not before: until then the transaction has what it wrote in
+// an index of its own, which an abort forgets.
 //
 // Readers. Their snapshot may be older than the index: then the row is looked for again in one of
 // now and copied, and the copy lives as long as the read. It may be one commit newer than the
@@ -27,6 +28,7 @@
 #define GW_STORE_PACKED_H
 
 #include "base/error.h"
+#include "store/id_order.h"
 #include "store/row_index.h"
 #include "store/store.h"
 
@@ -35,7 +37,8 @@
 
 struct gw_packed {
     pthread_rwlock_t lock;
-    struct gw_row_index index; // of what is durable; the writer changes it under the lock
+    struct gw_row_index index; // of what is durable; the writer changes both under the lock
+    struct gw_id_order order;
     // Of the writer alone:
     struct gw_row_index staged; // what the transaction under way wrote
     uint64_t row_next;          // behind the last durable row
@@ -85,25 +88,33 @@ enum base_status gw_packed_scan(struct gw_store_read *read, const struct gw_key 
                                 struct gw_store_visitor visitor);
 enum base_status gw_packed_read_all(struct gw_store_read *read, struct gw_store_visitor visitor);
 uint64_t gw_packed_count(struct gw_packed *packed);
+// The next ids in order, from one on.
+void gw_packed_ids(struct gw_packed *packed, uint64_t from, struct gw_id_chunk *out);
 // The last row of an id; 0: it has none.
 uint64_t gw_packed_row_of(struct gw_packed *packed, uint64_t id);
 void gw_packed_read_done(struct gw_store_read *read);
 
-// ---- For stores being made
+// ---- For stores being made and checked
 
 struct gw_key gw_packed_key(struct gw_packed_place place);
 // Where a row lies, by its key, sound or not. False: it is no key of a row.
 bool gw_packed_key_read(MDB_val key, struct gw_packed_place *out);
+// The bytes of a row in an unsealed value. Where there are none, it ends the record.
+bool gw_packed_bytes(struct base_span value, struct base_span *out);
+// Does its seal fit, and what does it hold then?
+bool gw_packed_is_sound(MDB_val key, MDB_val value, struct base_span *out);
 // Of whom a damaged row may be: one id, or two where key and value do not say the same and both may
 // be wrong. How many.
 uint32_t gw_packed_owners(struct gw_packed_place place, MDB_val value, uint64_t out[2]);
 // Without bytes it ends the record.
 int gw_packed_put_row(MDB_txn *txn, MDB_dbi rows, struct gw_packed_place place,
                       struct base_span bytes, unsigned flags);
-// A value with a seal that need not fit, as what was under another key: what is damaged stays so.
+// Bytes that were damaged where they lay: they stay so.
+int gw_packed_put_damaged(MDB_txn *txn, MDB_dbi rows, struct gw_packed_place place,
+                          struct base_span bytes, unsigned flags);
+// A value of the table with its seal, which need not fit: what is damaged stays so.
 int gw_packed_put_raw(MDB_txn *txn, MDB_dbi rows, struct gw_packed_place place,
-                      struct base_span sealed, unsigned flags);
-int gw_packed_list(MDB_txn *txn, MDB_dbi ids, uint64_t id);
+                      struct base_span value, unsigned flags);
 // Walks the rows. *out_row_next is behind the last one. `index` is the caller's, also on failure.
 int gw_packed_build(MDB_txn *txn, MDB_dbi rows, struct gw_row_index *index, uint64_t *out_row_next);
 

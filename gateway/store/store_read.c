@@ -167,8 +167,7 @@ enum base_status gw_store_read_scan(struct gw_store_read *read, enum gw_table ta
                                     const struct gw_key *from, gw_store_visit_fn visit, void *ctx)
 {
     const struct gw_store_visitor visitor = {visit, ctx};
-    if (table == GW_TABLE_DEVICES &&
-        read->store->tables[GW_TABLE_DEVICE_IDS] != GW_STORE_NO_TABLE) {
+    if (table == GW_TABLE_DEVICES) {
         return gw_packed_scan(read, from, visitor);
     }
     return gw_store_scan(read->store, read->txn, table, from, visitor);
@@ -188,7 +187,7 @@ enum base_status gw_store_read_all(struct gw_store_read *read, enum gw_table tab
 enum base_status gw_store_read_seek(struct gw_store_read *read, enum gw_table table,
                                     const struct gw_key *from, struct gw_key *out_key)
 {
-    table = table == GW_TABLE_DEVICES ? GW_TABLE_DEVICE_IDS : table;
+    base_assert(table != GW_TABLE_DEVICES); // whose rows have no order of ids
     if (read->store->tables[table] == GW_STORE_NO_TABLE) {
         return BASE_ERR_NOT_FOUND;
     }

@@ -86,9 +86,9 @@ static void flip_bit(struct rig *rig)
     struct gw_key key = packed_row_key(txn, devices, DEVICE);
     MDB_val k = {key.size, key.bytes};
     assert_int_equal(mdb_get(txn, devices, &k, &value), 0);
-    assert_true(value.mv_size > 28 && value.mv_size <= sizeof(bytes));
+    assert_true(value.mv_size > 20 && value.mv_size <= sizeof(bytes));
     memcpy(bytes, value.mv_data, value.mv_size);
-    bytes[28] ^= 1; // the id is in front
+    bytes[20] ^= 1;
     value.mv_data = bytes;
     assert_int_equal(mdb_put(txn, devices, &k, &value, 0), 0);
     assert_int_equal(mdb_txn_commit(txn), 0);
