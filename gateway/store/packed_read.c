@@ -71,6 +71,7 @@ static enum base_status read_now(struct gw_store_read *read, uint64_t id, struct
 {
     struct gw_store *store = read->store;
     struct gw_store_read *now = NULL;
+    base_assert(read->txn != NULL); // its gate is held
     pthread_rwlock_rdlock(&store->packed.lock);
     int rc = gw_store_pool_take(store, &now);
     uint64_t row = gw_row_index_get(&store->packed.index, id);

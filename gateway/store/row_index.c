@@ -4,22 +4,21 @@
 #include "store/row_index.h"
 
 #include "base/check.h"
-#include "base/prng.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define CAPACITY_FIRST 64u
 
-void gw_row_index_init(struct gw_row_index *index, uint64_t seed)
+void gw_row_index_init(struct gw_row_index *index, const struct base_hash_key *key)
 {
-    *index = (struct gw_row_index){.seed = seed};
+    *index = (struct gw_row_index){.key = *key};
 }
 
 void gw_row_index_done(struct gw_row_index *index)
 {
     free(index->entries);
-    *index = (struct gw_row_index){.seed = index->seed};
+    *index = (struct gw_row_index){.key = index->key};
 }
 
 bool gw_row_index_has_room(const struct gw_row_index *index, size_t more)
@@ -31,7 +30,7 @@ bool gw_row_index_has_room(const struct gw_row_index *index, size_t more)
 
 static size_t place_of(const struct gw_row_index *index, uint64_t id)
 {
-    return (size_t)base_mix64(base_mix64(id ^ index->seed) + index->seed) & (index->capacity - 1);
+    return (size_t)base_keyed64_u64(&index->key, id) & (index->capacity - 1);
 }
 
 // Where the id is, or the free place where it would be.
@@ -55,7 +54,7 @@ enum base_status gw_row_index_larger(const struct gw_row_index *index, size_t mo
     while (capacity / 4 * 3 < index->count + more) {
         capacity *= 2;
     }
-    struct gw_row_index larger = {.capacity = capacity, .seed = index->seed};
+    struct gw_row_index larger = {.capacity = capacity, .key = index->key};
     larger.entries = calloc(capacity, sizeof(larger.entries[0]));
     if (larger.entries == NULL) {
         return BASE_ERR_NOMEM;

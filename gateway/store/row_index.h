@@ -1,11 +1,12 @@
 // Which row of a packed table is the newest of each id: a map from ids to row numbers in memory, 16
 // bytes a place, at most three quarters of them taken. Ids are the outside's to choose, so places
-// follow from a seed that nobody outside knows.
+// follow from the process's key.
 //
 // The caller owns the struct and what locks it needs. Putting cannot fail where room was made.
 #ifndef GW_ROW_INDEX_H
 #define GW_ROW_INDEX_H
 
+#include "base/keyed_hash.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -21,10 +22,10 @@ struct gw_row_index {
     struct gw_row_entry *entries;
     size_t capacity; // a power of two, or 0
     size_t count;
-    uint64_t seed;
+    struct base_hash_key key;
 };
 
-void gw_row_index_init(struct gw_row_index *index, uint64_t seed);
+void gw_row_index_init(struct gw_row_index *index, const struct base_hash_key *key);
 void gw_row_index_done(struct gw_row_index *index);
 bool gw_row_index_has_room(const struct gw_row_index *index, size_t more);
 // A copy with room for so many more; `index` stays as it is, so that it can be read meanwhile.

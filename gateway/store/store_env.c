@@ -316,7 +316,7 @@ enum base_status gw_store_open(const struct gw_store_options *options, struct gw
     pthread_rwlock_init(&store->map_gate, NULL);
     pthread_mutex_init(&store->pool_lock, NULL);
     pthread_mutex_init(&store->queue_lock, NULL);
-    gw_packed_init(&store->packed);
+    gw_packed_init(&store->packed, &options->hash_key);
     gw_bell_init(&store->bell);
     enum base_status status = open_all(store, options, error);
     if (status != BASE_OK) {

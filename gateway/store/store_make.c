@@ -357,7 +357,8 @@ static int count_devices(struct sink *sink)
 {
     struct gw_row_index index;
     uint64_t row_next;
-    gw_row_index_init(&index, 0);
+    const struct base_hash_key nobody = {0, 0};
+    gw_row_index_init(&index, &nobody);
     if (sink_ready(sink) == 0) {
         sink->rc = gw_packed_build(sink->txn, sink->tables[GW_TABLE_DEVICES], &index, &row_next);
     }
@@ -370,6 +371,7 @@ static void on_record(void *ctx, const char *name, struct base_span key, struct 
 {
     struct salvage *salvage = ctx;
     struct base_span bytes;
+    base_assert(salvage->sink.env != NULL);
     enum gw_table table;
     if (!find_table(name, &table)) {
         say(salvage, "table %s: unknown, left behind", name);

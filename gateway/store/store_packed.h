@@ -11,7 +11,7 @@
 // make it a row of nobody.
 //
 // In memory lies which row is the last of each id (row_index.h), and the order of ids (id_order.h),
-// about 32 bytes a device. Both are built by a walk through the rows when the store opens, and
+// up to 50 bytes a device. Both are built by a walk through the rows when the store opens, and
 // change when a transaction is durable, not before: until then the transaction has what it wrote in
 // an index of its own, which an abort forgets.
 //
@@ -56,7 +56,7 @@ struct gw_packed_place {
 struct gw_store_read;
 struct gw_store_visitor;
 
-void gw_packed_init(struct gw_packed *packed);
+void gw_packed_init(struct gw_packed *packed, const struct base_hash_key *key);
 void gw_packed_done(struct gw_packed *packed);
 // Builds the index. NOMEM, IO, CORRUPT.
 BASE_NODISCARD enum base_status gw_packed_open(struct gw_store *store, struct base_error *error);

@@ -109,6 +109,7 @@ int gw_store_grow(struct gw_store *store)
 static int apply_group(struct gw_store *store, uint32_t count)
 {
     struct gw_store_txn txn = {.store = store};
+    base_assert(count > 0);
     int rc = mdb_txn_begin(store->env, NULL, 0, &txn.txn);
     if (rc != 0) {
         return rc;

@@ -29,7 +29,7 @@ static void test_random_changes(void **state)
     struct base_prng prng;
     struct gw_row_index index;
     test_seed(&prng);
-    gw_row_index_init(&index, base_prng_next(&prng));
+    gw_row_index_init(&index, &(struct base_hash_key){base_prng_next(&prng), 1});
     for (uint32_t turn = 0; turn < TURNS; turn++) {
         uint64_t n = base_prng_below(&prng, IDS);
         if (base_prng_below(&prng, 3) == 0) {
@@ -55,7 +55,7 @@ static void test_empty_and_larger(void **state)
     (void)state;
     struct gw_row_index index;
     struct gw_row_index larger;
-    gw_row_index_init(&index, 5);
+    gw_row_index_init(&index, &(struct base_hash_key){5, 6});
     assert_int_equal(gw_row_index_get(&index, 0), 0);
     gw_row_index_remove(&index, 0);
     assert_false(gw_row_index_has_room(&index, 1));
