@@ -4,6 +4,9 @@
 
 #include "base/record_seal.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+
 enum place { PLACE_KEY, PLACE_ID, PLACE_BYTES, PLACE_SEAL, PLACE_COUNT };
 
 // One bit of the newest row of an id, in the table itself.
@@ -209,10 +212,114 @@ static void test_older_schemas_are_rewritten(void **state)
     }
 }
 
+// ---- A process that is killed
+
+#define KILL_IDS   40u
+#define KILL_TURNS 8u
+
+static void group_of_turn(uint64_t turn, struct group *out)
+{
+    *out = (struct group){.count = PUTS_MAX};
+    for (uint32_t i = 0; i < PUTS_MAX; i++) {
+        uint64_t id = (turn * 7 + i * 3) % KILL_IDS;
+        out->changes[i] = (struct change){id, (turn + i) % 11 == 0 ? 0 : turn * PUTS_MAX + i};
+    }
+}
+
+// Writes groups from a turn on and says each that is durable, until it is killed.
+static void write_until_killed(uint64_t turn, int out)
+{
+    struct gw_store *store = open_store(0, 0, true);
+    for (;; turn++) {
+        struct group group;
+        group_of_turn(turn, &group);
+        if (write_group(store, &group) != BASE_OK || write(out, &turn, sizeof(turn)) < 0) {
+            _exit(1);
+        }
+    }
+}
+
+// The last turn that it said.
+static uint64_t kill_after(uint64_t turn, uint64_t groups)
+{
+    int ends[2];
+    uint64_t last = 0;
+    uint64_t said;
+    assert_int_equal(pipe(ends), 0);
+    (void)fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        close(ends[0]);
+        write_until_killed(turn, ends[1]);
+    }
+    close(ends[1]);
+    for (; groups > 0 && read(ends[0], &said, sizeof(said)) == sizeof(said); groups--) {
+        last = said;
+    }
+    assert_int_equal(kill(child, SIGKILL), 0);
+    while (read(ends[0], &said, sizeof(said)) == sizeof(said)) {
+        last = said;
+    }
+    close(ends[0]);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    return last;
+}
+
+static void add_turn(uint64_t turn, uint64_t *versions)
+{
+    struct group group;
+    group_of_turn(turn, &group);
+    for (uint32_t i = 0; i < PUTS_MAX; i++) {
+        versions[group.changes[i].id] = group.changes[i].version;
+    }
+}
+
+// Is the turn after `versions` there, durable and not said any more?
+static bool has_next(struct gw_store *store, uint64_t turn, const uint64_t *versions)
+{
+    static uint64_t next[IDS];
+    uint64_t id = 0;
+    memcpy(next, versions, sizeof(next));
+    add_turn(turn, next);
+    while (next[id] == versions[id]) {
+        id++;
+    }
+    return version_in(store, id) == next[id];
+}
+
+// While rows are removed and moved: what was said is there, with the group under way or without it.
+static void test_killed_while_it_compacts(void **state)
+{
+    (void)state;
+    static uint64_t versions[IDS];
+    struct base_prng prng;
+    uint64_t turn = 1;
+    test_seed(&prng);
+    memset(versions, 0, sizeof(versions));
+    for (uint32_t i = 0; i < KILL_TURNS; i++) {
+        uint64_t last = kill_after(turn, 30 + base_prng_below(&prng, 60));
+        assert_true(last >= turn);
+        for (; turn <= last; turn++) {
+            add_turn(turn, versions);
+        }
+        struct gw_store *store = open_store(0, 0, true);
+        if (has_next(store, turn, versions)) {
+            add_turn(turn++, versions);
+        }
+        check_all(store, versions);
+        assert_int_equal(gw_store_check(store, say, NULL), 0);
+        assert_true(rows_in(store) < 4096);
+        gw_store_close(store);
+    }
+    assert_true(turn * KILL_IDS > 10000); // more rows than are ever kept
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_damaged_newest_row),
+        cmocka_unit_test_setup_teardown(test_killed_while_it_compacts, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_salvage_brings_nothing_back, make_dir, remove_dir),
         cmocka_unit_test(test_older_schemas_are_rewritten),
     };
