@@ -18,6 +18,11 @@
 // out, as if it had never been; of the others it is BASE_ERR_CORRUPT, and a gateway does not start
 // on it.
 //
+// Device records are packed by recency (store_packed.h). The functions here take and give them
+// under their ids all the same, but for two things: a read that sees a device's record sees the
+// newest one, not that of when the read began; and what a scan gives is borrowed until `visit`
+// returns.
+//
 // Growth. The map doubles by itself up to a maximum, when no transaction is open. A full map or
 // disk is BASE_ERR_FULL to whoever posted; what was committed stays whole.
 //
@@ -27,6 +32,7 @@
 #define GW_STORE_H
 
 #include "base/error.h"
+#include "base/keyed_hash.h"
 #include "base/log.h"
 #include "base/span.h"
 #include "wire/digest.h"
@@ -34,8 +40,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GW_STORE_SCHEMA          4u
-#define GW_STORE_SCHEMA_UNSEALED 3u
+#define GW_STORE_SCHEMA          5u
+#define GW_STORE_SCHEMA_LOOSE    4u // device records under their ids
+#define GW_STORE_SCHEMA_UNSEALED 3u // ... and without seals
 #define GW_STORE_KEY_VERSION     1u
 #define GW_STORE_KEY_MAX         96u
 #define GW_STORE_QUEUE_MAX       65536u // operations waiting; beyond it submit answers BUSY
@@ -109,13 +116,14 @@ struct gw_store_options {
     uint32_t commit_delay_us; // 0 takes GW_STORE_COMMIT_DELAY_US
     bool read_only;           // no writer, no lock: for the offline tool
     bool no_thread;           // who waits writes, and gw_store_step: for simulations of one thread
+    struct base_hash_key hash_key; // of the process; a tool's may be zero
     const struct base_log *log;
 };
 
 // Creates the directory, takes its lock, opens the environment, checks the schema number, starts
-// the writer. A store of the last schema is rewritten first, beside the old one, which a rename
-// then replaces. BUSY: another process has the directory; UNSUPPORTED: another schema; CORRUPT: the
-// file is damaged, `error` says where; IO, FULL, NOMEM.
+// the writer. A store of the last two schemas is rewritten first, beside the old one, which a
+// rename then replaces. BUSY: another process has the directory; UNSUPPORTED: another schema;
+// CORRUPT: the file is damaged, `error` says where; IO, FULL, NOMEM.
 BASE_NODISCARD enum base_status gw_store_open(const struct gw_store_options *options,
                                               struct gw_store **out_store,
                                               struct base_error *error);
@@ -135,11 +143,16 @@ typedef bool (*gw_store_visit_fn)(void *ctx, struct base_span key, struct base_s
 BASE_NODISCARD enum base_status gw_store_read_scan(struct gw_store_read *read, enum gw_table table,
                                                    const struct gw_key *from,
                                                    gw_store_visit_fn visit, void *ctx);
-// The first key from `from` on, its value unread: also that of a damaged record. NOT_FOUND,
-// IO, CORRUPT.
+// Calls `visit` for every record of the table, in no order, until it returns false: the quickest
+// way to all of them. While nothing is written: of a device that is, it may miss the record.
+BASE_NODISCARD enum base_status gw_store_read_all(struct gw_store_read *read, enum gw_table table,
+                                                  gw_store_visit_fn visit, void *ctx);
+// The first key from `from` on, its value unread: also that of a damaged record. Not of devices.
+// NOT_FOUND, IO, CORRUPT.
 BASE_NODISCARD enum base_status gw_store_read_seek(struct gw_store_read *read, enum gw_table table,
                                                    const struct gw_key *from,
                                                    struct gw_key *out_key);
+// Of devices: how many have a record.
 uint64_t gw_store_read_count(struct gw_store_read *read, enum gw_table table);
 
 // ---- Writing

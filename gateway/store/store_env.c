@@ -248,18 +248,18 @@ static enum base_status open_file(struct gw_store *store, uint64_t map_bytes,
     }
     uint8_t schema = 0;
     BASE_TRY(open_checked(store, path, map_bytes, &schema, error));
-    if (schema == GW_STORE_SCHEMA_UNSEALED && !store->read_only) {
-        BASE_TRY(gw_store_upgrade(store->env, path, error));
+    bool older = schema == GW_STORE_SCHEMA_UNSEALED || schema == GW_STORE_SCHEMA_LOOSE;
+    if (older && !store->read_only) {
+        BASE_TRY(gw_store_upgrade(store->env, schema, path, error));
         mdb_env_close(store->env);
         store->env = NULL;
         BASE_TRY(open_checked(store, path, map_bytes, &schema, error));
-        base_log_info(store->log, "store", "rewritten with checksums, schema %u", schema);
+        base_log_info(store->log, "store", "rewritten with schema %u", schema);
     }
     if (schema != GW_STORE_SCHEMA) {
         return base_error_set(
             error, BASE_ERR_UNSUPPORTED, "the store has schema %u, this program knows %u%s", schema,
-            GW_STORE_SCHEMA,
-            schema == GW_STORE_SCHEMA_UNSEALED ? "; a gateway rewrites it when it starts" : "");
+            GW_STORE_SCHEMA, older ? "; a gateway rewrites it when it starts" : "");
     }
     return BASE_OK;
 }
@@ -295,6 +295,7 @@ static enum base_status open_all(struct gw_store *store, const struct gw_store_o
         BASE_TRY(gw_store_files_open(store, error));
     }
     BASE_TRY(open_file(store, first, error));
+    BASE_TRY(gw_packed_open(store, error));
     return store->read_only || store->no_thread ? BASE_OK : start_writer(store, error);
 }
 
@@ -315,6 +316,7 @@ enum base_status gw_store_open(const struct gw_store_options *options, struct gw
     pthread_rwlock_init(&store->map_gate, NULL);
     pthread_mutex_init(&store->pool_lock, NULL);
     pthread_mutex_init(&store->queue_lock, NULL);
+    gw_packed_init(&store->packed, &options->hash_key);
     gw_bell_init(&store->bell);
     enum base_status status = open_all(store, options, error);
     if (status != BASE_OK) {
@@ -354,6 +356,7 @@ void gw_store_close(struct gw_store *store)
     if (store->lock_fd >= 0) {
         close(store->lock_fd);
     }
+    gw_packed_done(&store->packed);
     gw_bell_done(&store->bell);
     pthread_mutex_destroy(&store->queue_lock);
     pthread_mutex_destroy(&store->pool_lock);

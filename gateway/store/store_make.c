@@ -1,6 +1,6 @@
-// New store files: an empty one at the first start, one with seals from a store of the last schema,
-// one from what salvage finds. Each is written beside its place, synced, and renamed there, so that
-// a store file is whole or not there. Called at start and by walle-store, on one thread.
+// New store files: an empty one at the first start, one from a store of an older schema, one from
+// what salvage finds. Each is written beside its place, synced, and renamed there, so that a store
+// file is whole or not there. Called at start and by walle-store, on one thread.
 #include "store/store_private.h"
 
 #include "base/check.h"
@@ -29,6 +29,7 @@ struct sink {
     MDB_dbi tables[GW_TABLE_COUNT];
     uint32_t pending;
     uint64_t copied;
+    uint64_t row_next; // of the device records, when they have no place of their own
     int rc;
 };
 
@@ -49,8 +50,8 @@ int gw_store_put_sealed(MDB_txn *txn, MDB_dbi dbi, const char *table, MDB_val ke
     return rc;
 }
 
-static int sink_put(struct sink *sink, enum gw_table table, struct base_span key,
-                    struct base_span bytes)
+// A transaction with room for one more.
+static int sink_ready(struct sink *sink)
 {
     base_assert(sink->pending <= BATCH);
     if (sink->rc == 0 && sink->pending == BATCH) {
@@ -61,11 +62,41 @@ static int sink_put(struct sink *sink, enum gw_table table, struct base_span key
     if (sink->rc == 0 && sink->txn == NULL) {
         sink->rc = mdb_txn_begin(sink->env, NULL, 0, &sink->txn);
     }
-    if (sink->rc == 0) {
+    sink->pending += sink->rc == 0;
+    return sink->rc;
+}
+
+static int sink_put(struct sink *sink, enum gw_table table, struct base_span key,
+                    struct base_span bytes)
+{
+    if (sink_ready(sink) == 0) {
         MDB_val k = {key.size, (void *)(uintptr_t)key.data};
         sink->rc =
             gw_store_put_sealed(sink->txn, sink->tables[table], gw_table_name(table), k, bytes);
-        sink->pending++;
+        sink->copied++;
+    }
+    return sink->rc;
+}
+
+// A value with its seal, which need not fit.
+static int sink_put_raw(struct sink *sink, enum gw_table table, MDB_val key, MDB_val sealed)
+{
+    if (sink_ready(sink) == 0) {
+        sink->rc = mdb_put(sink->txn, sink->tables[table], &key, &sealed, 0);
+        sink->copied++;
+    }
+    return sink->rc;
+}
+
+// The record of a device whose records lay under their ids: one is left of each, so they stand in
+// the order they come in.
+static int sink_put_loose(struct sink *sink, uint64_t id, struct base_span value, bool sound)
+{
+    const struct gw_packed_place place = {++sink->row_next, id};
+    MDB_dbi rows = sink->tables[GW_TABLE_DEVICES];
+    if (sink_ready(sink) == 0) {
+        sink->rc = sound ? gw_packed_put_row(sink->txn, rows, place, value, MDB_APPEND)
+                         : gw_packed_put_damaged(sink->txn, rows, place, value, MDB_APPEND);
         sink->copied++;
     }
     return sink->rc;
@@ -167,9 +198,41 @@ enum base_status gw_store_make(const char *path, struct base_error *error)
     return rc == 0 ? BASE_OK : sink_failed(path, rc, error);
 }
 
-// ---- Of the last schema
+// ---- Of an older schema
 
-static int copy_table(MDB_txn *txn, enum gw_table table, struct sink *sink)
+// Damaged ones stay damaged: nothing is lost in silence, nor made good.
+static int copy_device(struct sink *sink, uint8_t schema, MDB_val k, MDB_val v)
+{
+    struct base_span key = {k.mv_data, k.mv_size};
+    struct base_span value = {v.mv_data, v.mv_size};
+    struct base_span bytes = value;
+    uint64_t id;
+    if (!gw_key_read_u64(key.data, key.size, 0, &id)) {
+        return 0; // nobody could ask for it
+    }
+    bool sound = schema == GW_STORE_SCHEMA_UNSEALED ||
+                 base_record_unseal(gw_table_name(GW_TABLE_DEVICES), key, value, &bytes) == BASE_OK;
+    base_assert(schema < GW_STORE_SCHEMA);
+    return sink_put_loose(sink, id, sound ? bytes : value, sound);
+}
+
+static int copy_record(struct sink *sink, uint8_t schema, enum gw_table table, MDB_val k, MDB_val v)
+{
+    struct gw_key key = gw_key_text(GW_STORE_SCHEMA_KEY);
+    if (table == GW_TABLE_META && k.mv_size == key.size &&
+        memcmp(k.mv_data, key.bytes, key.size) == 0) {
+        return 0; // the new one has its own
+    }
+    if (table == GW_TABLE_DEVICES) {
+        return copy_device(sink, schema, k, v);
+    }
+    return schema == GW_STORE_SCHEMA_UNSEALED
+               ? sink_put(sink, table, (struct base_span){k.mv_data, k.mv_size},
+                          (struct base_span){v.mv_data, v.mv_size})
+               : sink_put_raw(sink, table, k, v);
+}
+
+static int copy_table(MDB_txn *txn, uint8_t schema, enum gw_table table, struct sink *sink)
 {
     base_assert(sink->rc == 0); // what failed once takes no more
     MDB_dbi dbi;
@@ -181,22 +244,17 @@ static int copy_table(MDB_txn *txn, enum gw_table table, struct sink *sink)
     if (rc == 0) {
         rc = mdb_cursor_open(txn, dbi, &cursor);
     }
-    struct gw_key schema = gw_key_text(GW_STORE_SCHEMA_KEY);
     MDB_val k;
     MDB_val v;
     while (rc == 0 && (rc = mdb_cursor_get(cursor, &k, &v, MDB_NEXT)) == 0) {
-        bool is_schema = table == GW_TABLE_META && k.mv_size == schema.size &&
-                         memcmp(k.mv_data, schema.bytes, schema.size) == 0;
-        if (!is_schema) {
-            rc = sink_put(sink, table, (struct base_span){k.mv_data, k.mv_size},
-                          (struct base_span){v.mv_data, v.mv_size});
-        }
+        rc = copy_record(sink, schema, table, k, v);
     }
     mdb_cursor_close(cursor);
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
-enum base_status gw_store_upgrade(MDB_env *env, const char *path, struct base_error *error)
+enum base_status gw_store_upgrade(MDB_env *env, uint8_t schema, const char *path,
+                                  struct base_error *error)
 {
     MDB_envinfo info;
     MDB_txn *txn = NULL;
@@ -210,7 +268,7 @@ enum base_status gw_store_upgrade(MDB_env *env, const char *path, struct base_er
         rc = sink_open(&sink, path, info.me_mapsize * 2 + MAP_MORE);
     }
     for (int i = 0; rc == 0 && i < GW_TABLE_COUNT; i++) {
-        rc = copy_table(txn, (enum gw_table)i, &sink);
+        rc = copy_table(txn, schema, (enum gw_table)i, &sink);
     }
     if (rc == 0) {
         rc = sink_finish(&sink, path);
@@ -259,19 +317,78 @@ static bool find_table(const char *name, enum gw_table *out)
     return false;
 }
 
+// A row of the packed table, or a record of an older schema.
+static void save_device(struct salvage *salvage, MDB_val key, struct base_span bytes)
+{
+    struct sink *sink = &salvage->sink;
+    struct gw_packed_place place;
+    if (gw_packed_key_read(key, &place) && place.row != 0 && gw_packed_bytes(bytes, &bytes)) {
+        // as it is
+    } else if (gw_key_read_u64(key.mv_data, key.mv_size, 0, &place.id)) {
+        place.row = ++sink->row_next;
+    } else {
+        return;
+    }
+    if (sink_ready(sink) == 0) {
+        sink->rc = gw_packed_put_row(sink->txn, sink->tables[GW_TABLE_DEVICES], place, bytes, 0);
+    }
+}
+
+// A damaged row ends its device's record, so that no older one comes back.
+static void end_device(struct salvage *salvage, MDB_val key, MDB_val value)
+{
+    struct sink *sink = &salvage->sink;
+    struct gw_packed_place place;
+    uint64_t ids[2];
+    if (!gw_packed_key_read(key, &place) || place.row == 0) {
+        return;
+    }
+    uint32_t count = gw_packed_owners(place, value, ids);
+    base_assert(count > 0);
+    for (uint32_t i = 0; i < count && sink_ready(sink) == 0; i++) {
+        place.id = ids[i];
+        sink->rc = gw_packed_put_row(sink->txn, sink->tables[GW_TABLE_DEVICES], place,
+                                     (struct base_span){NULL, 0}, 0);
+    }
+}
+
+// Of how many devices a record is saved: who has one shows when all rows are there.
+static int count_devices(struct sink *sink)
+{
+    struct gw_row_index index;
+    uint64_t row_next;
+    const struct base_hash_key nobody = {0, 0};
+    gw_row_index_init(&index, &nobody);
+    if (sink_ready(sink) == 0) {
+        sink->rc = gw_packed_build(sink->txn, sink->tables[GW_TABLE_DEVICES], &index, &row_next);
+    }
+    sink->copied += index.count;
+    gw_row_index_done(&index);
+    return sink->rc;
+}
+
 static void on_record(void *ctx, const char *name, struct base_span key, struct base_span value)
 {
     struct salvage *salvage = ctx;
     struct base_span bytes;
+    base_assert(salvage->sink.env != NULL);
     enum gw_table table;
     if (!find_table(name, &table)) {
         say(salvage, "table %s: unknown, left behind", name);
         return;
     }
+    MDB_val k = {key.size, (void *)(uintptr_t)key.data};
     if (base_record_unseal(name, key, value, &bytes) != BASE_OK) {
         char hex[GW_STORE_KEY_HEX];
         gw_store_key_hex(key.data, key.size, hex);
         say(salvage, "table %s, key %s: damaged, left behind", name, hex);
+        if (table == GW_TABLE_DEVICES) {
+            end_device(salvage, k, (MDB_val){value.size, (void *)(uintptr_t)value.data});
+        }
+        return;
+    }
+    if (table == GW_TABLE_DEVICES) {
+        save_device(salvage, k, bytes);
         return;
     }
     struct gw_key schema = gw_key_text(GW_STORE_SCHEMA_KEY);
@@ -312,8 +429,8 @@ static enum base_status salvage_to(struct salvage *salvage, const char *path,
     if (status != BASE_OK && status != BASE_ERR_CORRUPT) {
         return status;
     }
-    return salvage->sink.rc == 0 ? put_in_place(&salvage->sink, path, error)
-                                 : sink_failed(path, salvage->sink.rc, error);
+    return count_devices(&salvage->sink) == 0 ? put_in_place(&salvage->sink, path, error)
+                                              : sink_failed(path, salvage->sink.rc, error);
 }
 
 enum base_status gw_store_salvage(const char *dir, void (*tell)(void *ctx, const char *text),

@@ -4,6 +4,7 @@
 
 #include "store/bell.h"
 #include "store/store.h"
+#include "store/store_packed.h"
 
 #include <limits.h>
 #include <lmdb.h>
@@ -18,6 +19,7 @@ struct gw_store_read {
     struct gw_store_read *next; // in the pool
     struct gw_store *store;
     MDB_txn *txn;
+    struct gw_lent *lent; // packed_read.c: copies that live as long as the read
 };
 
 // The write transaction of the writer thread. `fault` is the first failed put or get: it condemns
@@ -42,6 +44,8 @@ struct gw_store {
     pthread_rwlock_t map_gate;
     pthread_mutex_t pool_lock;
     struct gw_store_read *pool;
+
+    struct gw_packed packed;
 
     pthread_t writer;
     bool writer_started;
@@ -77,6 +81,15 @@ void *gw_store_writer_main(void *arg);
 // NOT_FOUND where the table can do without it, else CORRUPT.
 enum base_status gw_store_open_value(struct gw_store *store, enum gw_table table, MDB_val key,
                                      MDB_val value, struct base_span *out);
+void gw_store_note_damage(struct gw_store *store, enum gw_table table, MDB_val key);
+// A device's bytes from a row's value, as gw_store_open_value says it. NOT_FOUND also where the row
+// ends the record.
+enum base_status gw_packed_value(struct gw_store *store, const struct gw_key *key, MDB_val value,
+                                 struct base_span *out);
+// A read transaction that begins now, from the pool, and back. The map's gate must be held. An LMDB
+// code.
+int gw_store_pool_take(struct gw_store *store, struct gw_store_read **out);
+void gw_store_pool_return(struct gw_store_read *read);
 struct gw_store_visitor {
     gw_store_visit_fn visit;
     void *ctx;
@@ -90,11 +103,12 @@ int gw_store_put_sealed(MDB_txn *txn, MDB_dbi dbi, const char *table, MDB_val ke
 // Takes the lock of a data directory, to write or (with others) to read. BUSY, IO.
 enum base_status gw_store_lock(const char *dir, bool to_write, int *out_fd,
                                struct base_error *error);
-// store_make.c: makes an empty store where there is none; writes the records of `env`, of the last
+// store_make.c: makes an empty store where there is none; writes the records of `env`, of an older
 // schema, to a new file that then replaces the old one (whose environment stays open, on what is no
 // longer there).
 enum base_status gw_store_make(const char *path, struct base_error *error);
-enum base_status gw_store_upgrade(MDB_env *env, const char *path, struct base_error *error);
+enum base_status gw_store_upgrade(MDB_env *env, uint8_t schema, const char *path,
+                                  struct base_error *error);
 // 0 when it grew, MDB_MAP_FULL at the maximum. No transaction of the writer may be open.
 int gw_store_grow(struct gw_store *store);
 // Removes what an interrupted put left behind, makes the folders.

@@ -20,7 +20,7 @@ void gw_store_key_hex(const void *key, size_t size, char out[GW_STORE_KEY_HEX])
     }
 }
 
-static void note_damage(struct gw_store *store, enum gw_table table, MDB_val key)
+void gw_store_note_damage(struct gw_store *store, enum gw_table table, MDB_val key)
 {
     uint64_t before = atomic_fetch_add_explicit(&store->damaged, 1, memory_order_relaxed);
     if (before >= GW_STORE_DAMAGE_LOGGED) {
@@ -41,12 +41,12 @@ enum base_status gw_store_open_value(struct gw_store *store, enum gw_table table
     if (base_record_unseal(gw_table_name(table), k, v, out) == BASE_OK) {
         return BASE_OK;
     }
-    note_damage(store, table, key);
+    gw_store_note_damage(store, table, key);
     return gw_table_spares(table) ? BASE_ERR_NOT_FOUND : BASE_ERR_CORRUPT;
 }
 
 // A reset transaction from the pool, or a new one.
-static int take_read(struct gw_store *store, struct gw_store_read **out)
+int gw_store_pool_take(struct gw_store *store, struct gw_store_read **out)
 {
     pthread_mutex_lock(&store->pool_lock);
     struct gw_store_read *read = store->pool;
@@ -82,11 +82,22 @@ static int take_read(struct gw_store *store, struct gw_store_read **out)
 enum base_status gw_store_read_begin(struct gw_store *store, struct gw_store_read **out_read)
 {
     pthread_rwlock_rdlock(&store->map_gate);
-    int rc = take_read(store, out_read);
+    int rc = gw_store_pool_take(store, out_read);
     if (rc != 0) {
         pthread_rwlock_unlock(&store->map_gate);
     }
     return gw_store_status(rc);
+}
+
+void gw_store_pool_return(struct gw_store_read *read)
+{
+    struct gw_store *store = read->store;
+    base_assert(read->lent == NULL);
+    mdb_txn_reset(read->txn);
+    pthread_mutex_lock(&store->pool_lock);
+    read->next = store->pool;
+    store->pool = read;
+    pthread_mutex_unlock(&store->pool_lock);
 }
 
 void gw_store_read_end(struct gw_store_read *read)
@@ -95,11 +106,8 @@ void gw_store_read_end(struct gw_store_read *read)
         return;
     }
     struct gw_store *store = read->store;
-    mdb_txn_reset(read->txn);
-    pthread_mutex_lock(&store->pool_lock);
-    read->next = store->pool;
-    store->pool = read;
-    pthread_mutex_unlock(&store->pool_lock);
+    gw_packed_read_done(read);
+    gw_store_pool_return(read);
     pthread_rwlock_unlock(&store->map_gate);
 }
 
@@ -112,6 +120,11 @@ enum base_status gw_store_read_get(struct gw_store_read *read, enum gw_table tab
     MDB_val v;
     if (read->store->tables[table] == GW_STORE_NO_TABLE) {
         return BASE_ERR_NOT_FOUND;
+    }
+    if (table == GW_TABLE_DEVICES) {
+        uint64_t id;
+        return gw_key_read_u64(key->bytes, key->size, 0, &id) ? gw_packed_read(read, id, out)
+                                                              : BASE_ERR_NOT_FOUND;
     }
     int rc = mdb_get(read->txn, read->store->tables[table], &k, &v);
     return rc == 0 ? gw_store_open_value(read->store, table, k, v, out) : gw_store_status(rc);
@@ -153,13 +166,28 @@ enum base_status gw_store_scan(struct gw_store *store, MDB_txn *txn, enum gw_tab
 enum base_status gw_store_read_scan(struct gw_store_read *read, enum gw_table table,
                                     const struct gw_key *from, gw_store_visit_fn visit, void *ctx)
 {
-    return gw_store_scan(read->store, read->txn, table, from,
-                         (struct gw_store_visitor){visit, ctx});
+    const struct gw_store_visitor visitor = {visit, ctx};
+    if (table == GW_TABLE_DEVICES) {
+        return gw_packed_scan(read, from, visitor);
+    }
+    return gw_store_scan(read->store, read->txn, table, from, visitor);
+}
+
+enum base_status gw_store_read_all(struct gw_store_read *read, enum gw_table table,
+                                   gw_store_visit_fn visit, void *ctx)
+{
+    const struct gw_store_visitor visitor = {visit, ctx};
+    const struct gw_key from = {.bytes = {0}, .size = 1};
+    if (table == GW_TABLE_DEVICES && read->store->tables[table] != GW_STORE_NO_TABLE) {
+        return gw_packed_read_all(read, visitor);
+    }
+    return gw_store_scan(read->store, read->txn, table, &from, visitor);
 }
 
 enum base_status gw_store_read_seek(struct gw_store_read *read, enum gw_table table,
                                     const struct gw_key *from, struct gw_key *out_key)
 {
+    base_assert(table != GW_TABLE_DEVICES); // whose rows have no order of ids
     if (read->store->tables[table] == GW_STORE_NO_TABLE) {
         return BASE_ERR_NOT_FOUND;
     }
@@ -188,6 +216,9 @@ uint64_t gw_store_read_count(struct gw_store_read *read, enum gw_table table)
     MDB_stat stat;
     if (read->store->tables[table] == GW_STORE_NO_TABLE) {
         return 0;
+    }
+    if (table == GW_TABLE_DEVICES) {
+        return gw_packed_count(&read->store->packed);
     }
     int rc = mdb_stat(read->txn, read->store->tables[table], &stat);
     return rc == 0 ? stat.ms_entries : 0;

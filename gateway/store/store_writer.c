@@ -109,10 +109,12 @@ int gw_store_grow(struct gw_store *store)
 static int apply_group(struct gw_store *store, uint32_t count)
 {
     struct gw_store_txn txn = {.store = store};
+    base_assert(count > 0);
     int rc = mdb_txn_begin(store->env, NULL, 0, &txn.txn);
     if (rc != 0) {
         return rc;
     }
+    gw_packed_begin(&store->packed);
     for (uint32_t i = 0; i < count && txn.fault == 0; i++) {
         struct gw_store_op *op = store->group[i];
         if (!op->damaged) {
@@ -120,11 +122,29 @@ static int apply_group(struct gw_store *store, uint32_t count)
             op->damaged = txn.fault == MDB_CORRUPTED;
         }
     }
+    if (txn.fault == 0) {
+        txn.fault = gw_packed_finish(&txn);
+    }
     if (txn.fault != 0) {
         mdb_txn_abort(txn.txn);
         return txn.fault;
     }
-    return mdb_txn_commit(txn.txn);
+    rc = mdb_txn_commit(txn.txn);
+    if (rc == 0) {
+        gw_packed_committed(&store->packed);
+    }
+    return rc;
+}
+
+// More room for a group. A map that may not grow can have dead rows in it.
+static int make_room(struct gw_store *store)
+{
+    int rc = gw_store_grow(store);
+    if (rc == MDB_MAP_FULL && !store->packed.resting) {
+        rc = gw_packed_reclaim(store);
+        store->packed.resting = true; // once a group, and without a part of its own
+    }
+    return rc;
 }
 
 // Tries until the map has room and nothing damaged is met: what an op wrote before it met damage
@@ -132,11 +152,12 @@ static int apply_group(struct gw_store *store, uint32_t count)
 static int run_group(struct gw_store *store, uint32_t count)
 {
     uint32_t left_out = 0;
+    store->packed.resting = false;
     for (int grown = 0;;) {
         int rc = apply_group(store, count);
         if (rc == MDB_MAP_FULL && grown < GROW_TRIES_MAX) {
             grown++;
-            rc = gw_store_grow(store);
+            rc = make_room(store);
             if (rc != 0) {
                 return rc;
             }
@@ -301,6 +322,15 @@ static enum base_status txn_result(struct gw_store_txn *txn, int rc)
     return gw_store_status(rc);
 }
 
+// Of a device's key.
+static uint64_t id_of(const struct gw_key *key)
+{
+    uint64_t id = 0;
+    bool ok = gw_key_read_u64(key->bytes, key->size, 0, &id);
+    base_assert(ok && key->size == 1 + sizeof(id));
+    return ok ? id : 0;
+}
+
 enum base_status gw_store_txn_get(struct gw_store_txn *txn, enum gw_table table,
                                   const struct gw_key *key, struct base_span *out)
 {
@@ -308,6 +338,9 @@ enum base_status gw_store_txn_get(struct gw_store_txn *txn, enum gw_table table,
     base_assert(key->size > 0 && key->size <= sizeof(key->bytes));
     MDB_val k = {key->size, (void *)(uintptr_t)key->bytes};
     MDB_val v;
+    if (table == GW_TABLE_DEVICES) {
+        return gw_packed_get(txn, id_of(key), out);
+    }
     int rc = mdb_get(txn->txn, txn->store->tables[table], &k, &v);
     if (rc != 0) {
         return txn_result(txn, rc);
@@ -321,6 +354,9 @@ bool gw_store_txn_left_out(struct gw_store_txn *txn, enum gw_table table, const 
     MDB_val k = {key->size, (void *)(uintptr_t)key->bytes};
     MDB_val v;
     struct base_span value;
+    if (table == GW_TABLE_DEVICES) {
+        return gw_packed_left_out(txn, id_of(key));
+    }
     return mdb_get(txn->txn, txn->store->tables[table], &k, &v) == 0 &&
            base_record_unseal(gw_table_name(table), (struct base_span){k.mv_data, k.mv_size},
                               (struct base_span){v.mv_data, v.mv_size}, &value) != BASE_OK;
@@ -329,8 +365,10 @@ bool gw_store_txn_left_out(struct gw_store_txn *txn, enum gw_table table, const 
 enum base_status gw_store_txn_scan(struct gw_store_txn *txn, enum gw_table table,
                                    const struct gw_key *from, gw_store_visit_fn visit, void *ctx)
 {
-    enum base_status status =
-        gw_store_scan(txn->store, txn->txn, table, from, (struct gw_store_visitor){visit, ctx});
+    const struct gw_store_visitor visitor = {visit, ctx};
+    enum base_status status = table == GW_TABLE_DEVICES
+                                  ? gw_packed_txn_scan(txn, from, visitor)
+                                  : gw_store_scan(txn->store, txn->txn, table, from, visitor);
     return status == BASE_OK ? BASE_OK : txn_result(txn, MDB_CORRUPTED);
 }
 
@@ -340,6 +378,9 @@ enum base_status gw_store_txn_put(struct gw_store_txn *txn, enum gw_table table,
     base_assert(table < GW_TABLE_COUNT);
     base_assert(key->size > 0 && key->size <= sizeof(key->bytes));
     MDB_val k = {key->size, (void *)(uintptr_t)key->bytes};
+    if (table == GW_TABLE_DEVICES) {
+        return txn_result(txn, gw_packed_put(txn, id_of(key), (struct base_span){value, size}));
+    }
     return txn_result(txn,
                       gw_store_put_sealed(txn->txn, txn->store->tables[table], gw_table_name(table),
                                           k, (struct base_span){value, size}));
@@ -351,7 +392,8 @@ enum base_status gw_store_txn_delete(struct gw_store_txn *txn, enum gw_table tab
     base_assert(table < GW_TABLE_COUNT);
     base_assert(key->size > 0 && key->size <= sizeof(key->bytes));
     MDB_val k = {key->size, (void *)(uintptr_t)key->bytes};
-    int rc = mdb_del(txn->txn, txn->store->tables[table], &k, NULL);
+    int rc = table == GW_TABLE_DEVICES ? gw_packed_delete(txn, id_of(key))
+                                       : mdb_del(txn->txn, txn->store->tables[table], &k, NULL);
     (void)txn_result(txn, rc);
     return rc == MDB_NOTFOUND ? BASE_OK : gw_store_status(rc);
 }

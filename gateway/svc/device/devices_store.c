@@ -249,7 +249,7 @@ enum base_status gw_devices_load(struct gw_core *core, struct base_error *error)
     struct gw_store_read *read;
     BASE_TRY(gw_store_read_begin(core->store, &read));
     struct gw_key from = gw_key_u64(0);
-    enum base_status status = gw_store_read_scan(read, GW_TABLE_DEVICES, &from, load_device, &load);
+    enum base_status status = gw_store_read_all(read, GW_TABLE_DEVICES, load_device, &load);
     if (status == BASE_OK && load.status == BASE_OK) {
         status = gw_store_read_scan(read, GW_TABLE_PAST, &from, load_past, &load);
     }

@@ -77,6 +77,12 @@ static enum base_status apply(struct gw_store_txn *txn, struct gw_store_op *self
     const struct put *put = (const struct put *)self;
     for (uint32_t i = 0; i < put->count; i++) {
         const struct record *record = &put->records[i];
+        uint64_t id;
+        if (record->table == GW_TABLE_DEVICES &&
+            (record->size == 0 || record->key.size != 9 ||
+             !gw_key_read_u64(record->key.bytes, record->key.size, 0, &id))) {
+            continue; // no record of a device lies in a store so
+        }
         BASE_TRY(gw_store_txn_put(txn, record->table, &record->key, record->value, record->size));
     }
     return BASE_OK;

@@ -4,6 +4,7 @@
 
 #include "svc/device/device_record.h"
 #include "svc/device/past_outcomes.h"
+#include "packed_rows.h"
 #include "test_kit.h"
 
 #include <lmdb.h>
@@ -74,8 +75,6 @@ static void flip_bit(struct rig *rig)
     MDB_dbi devices;
     MDB_val value;
     char path[96];
-    struct gw_key key = gw_key_u64(DEVICE);
-    MDB_val k = {key.size, key.bytes};
     uint8_t bytes[2048];
     rig_stop(rig);
     snprintf(path, sizeof(path), "%s/store.mdb", rig->dir);
@@ -84,6 +83,8 @@ static void flip_bit(struct rig *rig)
     assert_int_equal(mdb_env_open(env, path, MDB_NOSUBDIR, 0600), 0);
     assert_int_equal(mdb_txn_begin(env, NULL, 0, &txn), 0);
     assert_int_equal(mdb_dbi_open(txn, gw_table_name(GW_TABLE_DEVICES), 0, &devices), 0);
+    struct gw_key key = packed_row_key(txn, devices, DEVICE);
+    MDB_val k = {key.size, key.bytes};
     assert_int_equal(mdb_get(txn, devices, &k, &value), 0);
     assert_true(value.mv_size > 20 && value.mv_size <= sizeof(bytes));
     memcpy(bytes, value.mv_data, value.mv_size);

@@ -5,6 +5,7 @@
 
 #include "base/os/lmdb_pages.h"
 #include "base/record_seal.h"
+#include "packed_rows.h"
 #include "test_kit.h"
 
 #include <lmdb.h>
@@ -96,9 +97,8 @@ static int tear_down(void **state)
 
 // ---- Values
 
-static MDB_val value_get(MDB_txn *txn, MDB_dbi table, uint64_t id, void *out)
+static MDB_val value_get(MDB_txn *txn, MDB_dbi table, struct gw_key key, void *out)
 {
-    struct gw_key key = gw_key_u64(id);
     MDB_val k = {key.size, key.bytes};
     MDB_val v;
     assert_int_equal(mdb_get(txn, table, &k, &v), 0);
@@ -106,9 +106,8 @@ static MDB_val value_get(MDB_txn *txn, MDB_dbi table, uint64_t id, void *out)
     return (MDB_val){v.mv_size, out};
 }
 
-static void value_put(MDB_txn *txn, MDB_dbi table, uint64_t id, MDB_val value)
+static void value_put(MDB_txn *txn, MDB_dbi table, struct gw_key key, MDB_val value)
 {
-    struct gw_key key = gw_key_u64(id);
     MDB_val k = {key.size, key.bytes};
     assert_int_equal(mdb_put(txn, table, &k, &value, 0), 0);
 }
@@ -127,11 +126,14 @@ static void values_exchange(void)
     assert_int_equal(mdb_txn_begin(env, NULL, 0, &txn), 0);
     assert_int_equal(mdb_dbi_open(txn, gw_table_name(GW_TABLE_DEVICES), 0, &devices), 0);
     assert_int_equal(mdb_dbi_open(txn, gw_table_name(GW_TABLE_ROLLOUTS), 0, &rollouts), 0);
-    MDB_val fifth = value_get(txn, devices, 5, bytes[0]);
-    MDB_val other = value_get(txn, devices, 95, bytes[1]);
-    value_put(txn, devices, 5, other);
-    value_put(txn, devices, 95, fifth);
-    value_put(txn, rollouts, 3, value_get(txn, devices, 3, bytes[0]));
+    struct gw_key fifth_key = packed_row_key(txn, devices, 5);
+    struct gw_key other_key = packed_row_key(txn, devices, 95);
+    MDB_val fifth = value_get(txn, devices, fifth_key, bytes[0]);
+    MDB_val other = value_get(txn, devices, other_key, bytes[1]);
+    value_put(txn, devices, fifth_key, other);
+    value_put(txn, devices, other_key, fifth);
+    value_put(txn, rollouts, gw_key_u64(3),
+              value_get(txn, devices, packed_row_key(txn, devices, 3), bytes[0]));
     assert_int_equal(mdb_txn_commit(txn), 0);
     mdb_env_close(env);
 }
@@ -342,27 +344,28 @@ static void children_exchanged(void)
     exchange(root_of("devices"), 2, 3);
 }
 
-// The byte of a node's key from its end. Ids are big-endian: they move by as much.
-static uint8_t *key_end(uint8_t *page, uint32_t index, uint32_t from_end)
+// The byte of a row's number from its end, in a node's key. They are big-endian, and ids behind
+// them: rows move by as much.
+static uint8_t *row_end(uint8_t *page, uint32_t index, uint32_t from_end)
 {
     uint8_t *node = node_at(page, index);
-    return node + 8 + u16(node + 6) - from_end;
+    return node + 8 + u16(node + 6) - 8 - from_end;
 }
 
 static void separator_above_its_child(void)
 {
-    ++*key_end(root_of("devices"), 2, 1);
+    ++*row_end(root_of("devices"), 2, 1);
 }
 
 static void separator_below_the_last_key(void)
 {
-    --*key_end(root_of("devices"), 2, 1);
+    *row_end(root_of("devices"), 2, 1) -= 2; // with one less, the id still parts them
 }
 
 static void last_key_above_the_next_page(void)
 {
     uint8_t *leaf = leaf_of("devices", 3);
-    ++*key_end(leaf, node_count(leaf) - 1, 2);
+    ++*row_end(leaf, node_count(leaf) - 1, 2);
 }
 
 static void count_up(const char *table, size_t offset)

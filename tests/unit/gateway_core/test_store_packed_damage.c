@@ -1,0 +1,327 @@
+// Damaged rows of packed device records: they are left out, and no older row comes back, not over
+// restarts, compaction and salvage. And stores of older schemas, with a damaged record in them.
+#include "packed_rig.h"
+
+#include "base/record_seal.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+enum place { PLACE_KEY, PLACE_ID, PLACE_BYTES, PLACE_SEAL, PLACE_COUNT };
+
+// One bit of the newest row of an id, in the table itself.
+static void damage_newest(struct gw_store *store, uint64_t id, enum place place)
+{
+    MDB_txn *txn;
+    uint8_t bytes[VALUE_MAX + 16];
+    MDB_val v;
+    MDB_dbi rows = store->tables[GW_TABLE_DEVICES];
+    struct gw_key key =
+        gw_packed_key((struct gw_packed_place){gw_packed_row_of(&store->packed, id), id});
+    MDB_val k = {key.size, key.bytes};
+    assert_int_equal(mdb_txn_begin(store->env, NULL, 0, &txn), 0);
+    assert_int_equal(mdb_get(txn, rows, &k, &v), 0);
+    assert_true(v.mv_size > 16 && v.mv_size <= sizeof(bytes));
+    memcpy(bytes, v.mv_data, v.mv_size);
+    v.mv_data = bytes;
+    size_t at[PLACE_COUNT] = {0, v.mv_size - 9, 9, v.mv_size - 1};
+    if (place == PLACE_KEY) {
+        assert_int_equal(mdb_del(txn, rows, &k, NULL), 0);
+        key.bytes[16] ^= 1; // of the id
+    } else {
+        bytes[at[place]] ^= 1;
+    }
+    assert_int_equal(mdb_put(txn, rows, &k, &v, 0), 0);
+    assert_int_equal(mdb_txn_commit(txn), 0);
+}
+
+// The record is left out, and none of before comes back: not by id, not in walks, not over
+// restarts, not when rows before it went. Its neighbour, whose id is one bit away, is as it was.
+static void test_damaged_newest_row(void **state)
+{
+    (void)state;
+    static uint64_t versions[IDS];
+    for (enum place place = PLACE_KEY; place < PLACE_COUNT; place++) {
+        assert_int_equal(make_dir(NULL), 0);
+        struct gw_store *store = open_store(0, 0, true);
+        memset(versions, 0, sizeof(versions));
+        for (uint64_t version = 1; version <= 3; version++) {
+            for (uint64_t id = 10; id < 14; id++) {
+                assert_int_equal(write_one(store, id, versions[id] = version), BASE_OK);
+            }
+        }
+        damage_newest(store, 12, place);
+        gw_store_close(store);
+        versions[12] = 0;
+        store = open_store(0, 0, true);
+        assert_true(gw_store_check(store, say, NULL) > 0);
+        for (uint64_t id = 10; id < 14; id++) {
+            assert_int_equal(version_in(store, id), versions[id]);
+        }
+        struct gw_store_stats stats;
+        gw_store_stats(store, &stats);
+        assert_true(stats.damaged > 0);
+        // Much is written beside it, so that rows are removed and moved.
+        for (uint64_t turn = 0; turn < 300; turn++) {
+            struct group group = {.count = PUTS_MAX};
+            for (uint32_t i = 0; i < PUTS_MAX; i++) {
+                group.changes[i] = (struct change){13, versions[13] = turn * PUTS_MAX + i + 1};
+                group.changes[i].id = i % 2 == 0 ? 13 : 11;
+                versions[group.changes[i].id] = group.changes[i].version;
+            }
+            assert_int_equal(write_group(store, &group), BASE_OK);
+            if (turn % 100 == 50) {
+                gw_store_close(store);
+                store = open_store(0, 0, true);
+            }
+            assert_int_equal(version_in(store, 12), 0);
+        }
+        versions[13] = version_in(store, 13);
+        for (uint64_t id = 10; id < 14; id++) {
+            assert_int_equal(version_in(store, id), versions[id]);
+        }
+        assert_int_equal(write_one(store, 12, versions[12] = 99), BASE_OK); // begins anew
+        check_all(store, versions);
+        gw_store_close(store);
+        store = open_store(0, 0, true);
+        check_all(store, versions);
+        gw_store_close(store);
+        assert_int_equal(remove_dir(NULL), 0);
+    }
+}
+
+static void count_texts(void *ctx, const char *text)
+{
+    say(NULL, text);
+    (*(unsigned *)ctx)++;
+}
+
+// What salvage leaves behind does not come back as it was before, and deleted ones stay so.
+static void test_salvage_brings_nothing_back(void **state)
+{
+    (void)state;
+    static uint64_t versions[IDS];
+    struct gw_store *store = open_store(0, 0, true);
+    memset(versions, 0, sizeof(versions));
+    for (uint64_t version = 1; version <= 3; version++) {
+        for (uint64_t id = 10; id < 20; id++) {
+            versions[id] = id == 15 && version == 3 ? 0 : version;
+            assert_int_equal(write_one(store, id, versions[id]), BASE_OK);
+        }
+    }
+    damage_newest(store, 12, PLACE_BYTES);
+    damage_newest(store, 16, PLACE_KEY);
+    versions[12] = 0;
+    versions[16] = 0;
+    gw_store_close(store);
+    struct base_error error = {0};
+    uint64_t copied = 0;
+    unsigned told = 0;
+    assert_int_equal(gw_store_salvage(dir, count_texts, &told, &copied, &error), BASE_OK);
+    assert_int_equal(told, 2);
+    assert_int_equal(copied, 7);
+    store = open_store(0, 0, true);
+    check_all(store, versions);
+    assert_int_equal(gw_store_check(store, say, NULL), 0);
+    gw_store_close(store);
+}
+
+// ---- Older schemas
+
+static void put_older(MDB_txn *txn, MDB_dbi dbi, const char *table, uint64_t id, bool sealed)
+{
+    uint8_t bytes[VALUE_MAX + BASE_SEAL_BYTES];
+    struct gw_key key = gw_key_u64(id);
+    size_t size = fill(id, 100 + id, bytes);
+    MDB_val k = {key.size, key.bytes};
+    MDB_val v = {size + (sealed ? BASE_SEAL_BYTES : 0), bytes};
+    base_record_seal(table, (struct base_span){key.bytes, key.size},
+                     (struct base_span){bytes, size}, bytes + size);
+    bytes[9] ^= sealed && id == 7; // one that is damaged
+    assert_int_equal(mdb_put(txn, dbi, &k, &v, 0), 0);
+}
+
+// As a gateway of before wrote it: records of devices under their ids, here with a damaged one.
+static void make_older(uint8_t schema)
+{
+    bool sealed = schema > GW_STORE_SCHEMA_UNSEALED;
+    uint8_t value[1 + BASE_SEAL_BYTES] = {schema};
+    char path[96];
+    MDB_env *env;
+    MDB_txn *txn;
+    MDB_dbi tables[3];
+    struct gw_key key = gw_key_text(GW_STORE_SCHEMA_KEY);
+    MDB_val k = {key.size, key.bytes};
+    MDB_val v = {sealed ? sizeof(value) : 1, value};
+    snprintf(path, sizeof(path), "%s/store.mdb", dir);
+    assert_int_equal(mdb_env_create(&env), 0);
+    assert_int_equal(mdb_env_set_maxdbs(env, 8), 0);
+    assert_int_equal(mdb_env_open(env, path, MDB_NOSUBDIR, 0600), 0);
+    assert_int_equal(mdb_txn_begin(env, NULL, 0, &txn), 0);
+    assert_int_equal(mdb_dbi_open(txn, "meta", MDB_CREATE, &tables[0]), 0);
+    assert_int_equal(mdb_dbi_open(txn, "devices", MDB_CREATE, &tables[1]), 0);
+    assert_int_equal(mdb_dbi_open(txn, "rollouts", MDB_CREATE, &tables[2]), 0);
+    base_record_seal("meta", (struct base_span){key.bytes, key.size}, (struct base_span){value, 1},
+                     value + 1);
+    assert_int_equal(mdb_put(txn, tables[0], &k, &v, 0), 0);
+    for (uint64_t id = 0; id < IDS; id++) {
+        put_older(txn, tables[1], "devices", id, sealed);
+    }
+    put_older(txn, tables[2], "rollouts", 3, sealed);
+    assert_int_equal(mdb_txn_commit(txn), 0);
+    mdb_env_close(env);
+}
+
+static void test_older_schemas_are_rewritten(void **state)
+{
+    (void)state;
+    static uint64_t versions[IDS];
+    for (uint8_t schema = GW_STORE_SCHEMA_UNSEALED; schema < GW_STORE_SCHEMA; schema++) {
+        bool damaged = schema != GW_STORE_SCHEMA_UNSEALED;
+        assert_int_equal(make_dir(NULL), 0);
+        make_older(schema);
+        const struct gw_store_options look = {.dir = dir, .read_only = true};
+        struct gw_store *store = NULL;
+        struct base_error error = {0};
+        assert_int_equal(gw_store_open(&look, &store, &error), BASE_ERR_UNSUPPORTED);
+        for (uint64_t id = 0; id < IDS; id++) {
+            versions[id] = damaged && id == 7 ? 0 : 100 + id;
+        }
+        for (int turn = 0; turn < 2; turn++) {
+            struct gw_store_read *read;
+            struct gw_key key = gw_key_u64(3);
+            struct base_span value;
+            store = open_store(0, 0, true);
+            for (uint64_t id = 0; id < IDS; id++) {
+                assert_int_equal(version_in(store, id), versions[id]);
+            }
+            assert_int_equal(gw_store_check(store, say, NULL), damaged); // damaged it stays
+            assert_int_equal(gw_store_read_begin(store, &read), BASE_OK);
+            assert_int_equal(gw_store_read_get(read, GW_TABLE_ROLLOUTS, &key, &value), BASE_OK);
+            assert_int_equal(version_of(3, value), 103);
+            assert_int_equal(gw_store_read_count(read, GW_TABLE_DEVICES), IDS);
+            gw_store_read_end(read);
+            gw_store_close(store);
+        }
+        store = open_store(0, 0, true);
+        assert_int_equal(write_one(store, 7, versions[7] = 5), BASE_OK);
+        check_all(store, versions);
+        assert_int_equal(gw_store_check(store, say, NULL), 0);
+        gw_store_close(store);
+        assert_int_equal(remove_dir(NULL), 0);
+    }
+}
+
+// ---- A process that is killed
+
+#define KILL_IDS   40u
+#define KILL_TURNS 8u
+
+static void group_of_turn(uint64_t turn, struct group *out)
+{
+    *out = (struct group){.count = PUTS_MAX};
+    for (uint32_t i = 0; i < PUTS_MAX; i++) {
+        uint64_t id = (turn * 7 + i * 3) % KILL_IDS;
+        out->changes[i] = (struct change){id, (turn + i) % 11 == 0 ? 0 : turn * PUTS_MAX + i};
+    }
+}
+
+// Writes groups from a turn on and says each that is durable, until it is killed.
+static void write_until_killed(uint64_t turn, int out)
+{
+    struct gw_store *store = open_store(0, 0, true);
+    for (;; turn++) {
+        struct group group;
+        group_of_turn(turn, &group);
+        if (write_group(store, &group) != BASE_OK || write(out, &turn, sizeof(turn)) < 0) {
+            _exit(1);
+        }
+    }
+}
+
+// The last turn that it said.
+static uint64_t kill_after(uint64_t turn, uint64_t groups)
+{
+    int ends[2];
+    uint64_t last = 0;
+    uint64_t said;
+    assert_int_equal(pipe(ends), 0);
+    (void)fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        close(ends[0]);
+        write_until_killed(turn, ends[1]);
+    }
+    close(ends[1]);
+    for (; groups > 0 && read(ends[0], &said, sizeof(said)) == sizeof(said); groups--) {
+        last = said;
+    }
+    assert_int_equal(kill(child, SIGKILL), 0);
+    while (read(ends[0], &said, sizeof(said)) == sizeof(said)) {
+        last = said;
+    }
+    close(ends[0]);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    return last;
+}
+
+static void add_turn(uint64_t turn, uint64_t *versions)
+{
+    struct group group;
+    group_of_turn(turn, &group);
+    for (uint32_t i = 0; i < PUTS_MAX; i++) {
+        versions[group.changes[i].id] = group.changes[i].version;
+    }
+}
+
+// Is the turn after `versions` there, durable and not said any more?
+static bool has_next(struct gw_store *store, uint64_t turn, const uint64_t *versions)
+{
+    static uint64_t next[IDS];
+    uint64_t id = 0;
+    memcpy(next, versions, sizeof(next));
+    add_turn(turn, next);
+    while (next[id] == versions[id]) {
+        id++;
+    }
+    return version_in(store, id) == next[id];
+}
+
+// While rows are removed and moved: what was said is there, with the group under way or without it.
+static void test_killed_while_it_compacts(void **state)
+{
+    (void)state;
+    static uint64_t versions[IDS];
+    struct base_prng prng;
+    uint64_t turn = 1;
+    test_seed(&prng);
+    memset(versions, 0, sizeof(versions));
+    for (uint32_t i = 0; i < KILL_TURNS; i++) {
+        uint64_t last = kill_after(turn, 30 + base_prng_below(&prng, 60));
+        assert_true(last >= turn);
+        for (; turn <= last; turn++) {
+            add_turn(turn, versions);
+        }
+        struct gw_store *store = open_store(0, 0, true);
+        if (has_next(store, turn, versions)) {
+            add_turn(turn++, versions);
+        }
+        check_all(store, versions);
+        assert_int_equal(gw_store_check(store, say, NULL), 0);
+        assert_true(rows_in(store) < 4096);
+        gw_store_close(store);
+    }
+    assert_true(turn * KILL_IDS > 10000); // more rows than are ever kept
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_damaged_newest_row),
+        cmocka_unit_test_setup_teardown(test_killed_while_it_compacts, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(test_salvage_brings_nothing_back, make_dir, remove_dir),
+        cmocka_unit_test(test_older_schemas_are_rewritten),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
