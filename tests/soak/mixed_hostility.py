@@ -284,8 +284,8 @@ class Soak:
         return self.stack.api(f"/api/v1/rollouts/{version['rollout']}")[1]
 
     def stages(self, dwell_s):
-        part = max(20, self.devices // 40)
-        return [{"name": "gray 5 %", "kind": "gray", "percent": 5, "min_sample": min(part, self.devices // 40), "min_dwell_s": dwell_s, "max_failure": 0.1},
+        # Chance says who is in a stage: once it was 6 devices of 300.
+        return [{"name": "gray 5 %", "kind": "gray", "percent": 5, "min_sample": self.devices // 100, "min_dwell_s": dwell_s, "max_failure": 0.1},
                 {"name": "gray 30 %", "kind": "gray", "percent": 30, "min_sample": self.devices // 8, "min_dwell_s": dwell_s, "max_failure": 0.05},
                 {"name": "full", "kind": "full", "min_sample": self.devices // 2, "min_dwell_s": dwell_s, "max_failure": 0.05}]
 
