@@ -5,6 +5,7 @@
 #include "certify/certify.h"
 
 #include "base/clock.h"
+#include "model/sim_exit.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -83,6 +84,19 @@ static void words_of(const struct sim_certify_result *result, uint32_t at, const
     words[count] = NULL;
 }
 
+static void remove_run(const struct job *job)
+{
+    static const char *const files[] = {"run.json", "report.html", "timeline.csv"};
+    char path[SIM_TEXT_MAX + 64];
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        (void)snprintf(path, sizeof(path), "%s/%s", job->folder, files[i]);
+        (void)unlink(path);
+    }
+    (void)rmdir(job->folder);
+    (void)snprintf(path, sizeof(path), "%s.log", job->folder);
+    (void)unlink(path);
+}
+
 static enum base_status begin(struct play *play, struct job *job, struct base_error *error)
 {
     char texts[6][32];
@@ -94,6 +108,7 @@ static enum base_status begin(struct play *play, struct job *job, struct base_er
                    job->at);
     (void)snprintf(log, sizeof(log), "%s.log", job->folder);
     words_of(play->result, job->at, job->folder, texts, words);
+    remove_run(job); // of another certificate
     int failed = posix_spawn_file_actions_init(&actions);
     if (failed == 0) {
         failed = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log,
@@ -114,21 +129,27 @@ static enum base_status begin(struct play *play, struct job *job, struct base_er
     return BASE_OK;
 }
 
-static void take_rollout(const json_t *root, const char *id, struct sim_certify_run *out)
+// Of the run's rollout, and of nothing else. False: it releases another version.
+static bool take_rollout(const json_t *root, const struct sim_certify_options *options,
+                         struct sim_certify_run *out)
 {
+    bool is_version = true;
     size_t index;
     const json_t *rollout;
     json_array_foreach(json_object_get(root, "rollouts"), index, rollout)
     {
         const char *own = json_string_value(json_object_get(rollout, "id"));
         const char *state = json_string_value(json_object_get(rollout, "state"));
-        if (own == NULL || state == NULL || strcmp(own, id) != 0) {
+        const char *version = json_string_value(json_object_get(rollout, "version"));
+        if (own == NULL || state == NULL || version == NULL || strcmp(own, options->rollout) != 0) {
             continue;
         }
+        is_version = strcmp(version, options->version) == 0;
         out->completed = strcmp(state, "completed") == 0;
         out->stopped = strcmp(state, "rolled_back") == 0 || strcmp(state, "rolling_back") == 0 ||
                        strcmp(state, "paused") == 0;
     }
+    return is_version;
 }
 
 // The first moment at which the gate was seen to have acted.
@@ -160,19 +181,24 @@ static bool oracles_hold(const json_t *root)
     return hold;
 }
 
-static enum base_status read_run(const struct play *play, const struct job *job,
+static enum base_status read_run(const struct play *play, const struct job *job, int status,
                                  struct base_error *error)
 {
     char path[SIM_TEXT_MAX + 48];
     json_error_t why;
     struct sim_certify_run *run = &play->result->runs[job->at];
     (void)snprintf(path, sizeof(path), "%s/run.json", job->folder);
-    json_t *root = json_load_file(path, 0, &why);
+    bool ended = WIFEXITED(status) && WEXITSTATUS(status) <= SIM_EXIT_FAILED;
+    json_t *root = ended ? json_load_file(path, 0, &why) : NULL;
     if (root == NULL) {
         return base_error_set(error, BASE_ERR_IO, "a run came to nothing: see %s.log", job->folder);
     }
     bool healthy = job->at < play->result->options->seeds;
-    take_rollout(root, play->result->options->rollout, run);
+    if (!take_rollout(root, play->result->options, run)) {
+        json_decref(root);
+        return base_error_set(error, BASE_ERR_INVALID, "--version %s: rollout %s is of another one",
+                              play->result->options->version, play->result->options->rollout);
+    }
     run->harmed = (uint64_t)json_integer_value(json_object_get(root, "exposed"));
     run->ended_s = json_number_value(json_object_get(root, "duration_s"));
     run->stopped_s = run->stopped ? stopped_s(root) : 0;
@@ -182,27 +208,15 @@ static enum base_status read_run(const struct play *play, const struct job *job,
     return BASE_OK;
 }
 
-static void remove_run(const struct job *job)
-{
-    static const char *const files[] = {"run.json", "report.html", "timeline.csv"};
-    char path[SIM_TEXT_MAX + 64];
-    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-        (void)snprintf(path, sizeof(path), "%s/%s", job->folder, files[i]);
-        (void)unlink(path);
-    }
-    (void)rmdir(job->folder);
-    (void)snprintf(path, sizeof(path), "%s.log", job->folder);
-    (void)unlink(path);
-}
-
-static enum base_status take_ended(struct play *play, pid_t pid, struct base_error *error)
+static enum base_status take_ended(struct play *play, pid_t pid, int status,
+                                   struct base_error *error)
 {
     uint32_t total = play->result->pack->count * play->result->options->seeds;
     for (uint32_t i = 0; i < play->result->options->jobs; i++) {
         struct job *job = &play->jobs[i];
         if (job->pid == pid) {
             job->pid = 0;
-            BASE_TRY(read_run(play, job, error));
+            BASE_TRY(read_run(play, job, status, error));
             if (play->result->runs[job->at].good) {
                 remove_run(job);
             }
@@ -236,12 +250,13 @@ static enum base_status play_all(struct play *play, const volatile int *interrup
                 BASE_TRY(begin(play, &play->jobs[i], error));
             }
         }
-        pid_t pid = waitpid(-1, NULL, 0);
+        int status = 0;
+        pid_t pid = waitpid(-1, &status, 0);
         if (*interrupted != 0) {
             return base_error_set(error, BASE_ERR_CLOSED, "interrupted: nothing is certified");
         }
         if (pid > 0) {
-            BASE_TRY(take_ended(play, pid, error));
+            BASE_TRY(take_ended(play, pid, status, error));
         } else if (errno != EINTR) {
             return base_error_set(error, BASE_ERR_IO, "waiting for a run: %s", strerror(errno));
         }

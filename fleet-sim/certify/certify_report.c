@@ -214,6 +214,15 @@ enum base_status sim_certify_report(const struct sim_certify_result *result, FIL
         bad += sums[i].runs - sums[i].good;
     }
     table_write(result, sums, log);
+    for (uint32_t i = 0; i < result->pack->count; i++) {
+        if (sums[i].good == 0) {
+            return base_error_set(error, BASE_ERR_CONFLICT,
+                                  "no run of '%s' ended by itself: nothing is certified. The runs "
+                                  "stay in %s. (A gate that counts proven devices alone hears "
+                                  "nothing of virtual ones: --trust-unproven.)",
+                                  result->pack->cases[i].name, result->options->out);
+        }
+    }
     BASE_TRY(file_write(result, sums, "certificate.json", json_write, error));
     BASE_TRY(file_write(result, sums, "certificate.html", page_write, error));
     (void)fprintf(log, "%s/certificate.html\n", result->options->out);

@@ -160,7 +160,8 @@ static enum base_status read_value(struct reader *reader, struct sim_threshold *
         return wrong_at(reader, from, "a number is expected");
     }
     reader->at += (size_t)(end - text);
-    return read_unit(reader, from, out);
+    BASE_TRY(read_unit(reader, from, out));
+    return isfinite(out->limit) ? BASE_OK : wrong_at(reader, from, "a number is expected");
 }
 
 enum base_status sim_threshold_parse(struct base_str text, struct sim_threshold *out,

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define IDLE_S            60
+#define IDLE_S            5
 #define HEADERS_BYTES_MAX 8192
 #define BODY_BYTES_MAX    1024 // nobody has a reason to send one
 

@@ -104,7 +104,7 @@ static enum base_status lock(const char *dir, int *out_fd, struct base_error *er
     struct stat about;
     BASE_TRY(store_look(dir, &about, error));
     (void)snprintf(path, sizeof(path), "%.4000s/gateway.lock", dir);
-    *out_fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    *out_fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (*out_fd >= 0 && flock(*out_fd, LOCK_SH | LOCK_NB) != 0) {
         (void)close(*out_fd);
         *out_fd = -1;

@@ -22,9 +22,12 @@
 // device, storm after storm, each write costs 1.5 rows in the first and 1.2 later when they are
 // moved at half, and 1.0 and 1.1 at three quarters; with two writes 1.2 and 1.0. The price is a
 // table of up to five times its live records, 0.8 KB a device; moved at half it came to 4.4 times.
+// A map that may not grow and is half full has no room for that: rows are moved as soon as a fifth
+// of all are dead, since a full one has no pages left to move them to.
 #define DEAD_KEPT      1024u // however few are alive
 #define MOVE_AT        3u    // dead rows for each that is alive
 #define LOOKS_A_ROW    2u
+#define LOOKS_TIGHT    8u   // as many times more where the map is tight
 #define LOOKS_MIN      512u // a commit that compacts costs pages of its own
 #define LOOKS_MAX      8192u
 #define RECLAIM_TURNS  64
@@ -84,7 +87,7 @@ bool gw_packed_key_read(MDB_val key, struct gw_packed_place *out)
     }
     const uint8_t *bytes = key.mv_data;
     *out = (struct gw_packed_place){get_u64(bytes + 1), get_u64(bytes + 9)};
-    return true;
+    return out->row > 0 && out->row < ROW_GONE - 1;
 }
 
 static int reserve_row(MDB_txn *txn, MDB_dbi rows, const struct gw_key *key, MDB_val *value,
@@ -92,7 +95,11 @@ static int reserve_row(MDB_txn *txn, MDB_dbi rows, const struct gw_key *key, MDB
 {
     MDB_val k = {key->size, (void *)(uintptr_t)key->bytes};
     value->mv_data = NULL;
-    return mdb_put(txn, rows, &k, value, MDB_RESERVE | flags);
+    int rc = mdb_put(txn, rows, &k, value, MDB_RESERVE | flags);
+    if (rc == MDB_KEYEXIST && (flags & MDB_APPEND) != 0) { // a damaged key lies behind all others
+        rc = mdb_put(txn, rows, &k, value, MDB_RESERVE | (flags & ~(unsigned)MDB_APPEND));
+    }
+    return rc;
 }
 
 int gw_packed_put_row(MDB_txn *txn, MDB_dbi rows, struct gw_packed_place place,
@@ -254,7 +261,7 @@ int gw_packed_build(MDB_txn *txn, MDB_dbi rows, struct gw_row_index *index, uint
     base_assert(index->count == 0);
     while (rc == 0 && (rc = mdb_cursor_get(cursor, &k, &v, MDB_NEXT)) == 0) {
         struct gw_packed_place place;
-        if (!gw_packed_key_read(k, &place) || place.row == 0 || place.row >= ROW_GONE - 1) {
+        if (!gw_packed_key_read(k, &place)) {
             continue; // a check tells
         }
         if (gw_row_index_reserve(index, 2) != BASE_OK) {
@@ -472,6 +479,22 @@ static int drop_dead(struct compaction *compaction, struct gw_packed_place *out_
     return rc;
 }
 
+// It stays damaged, and where it is known whose it is, that stays known: its seal, which is over
+// the row's number, cannot say so any more.
+static int move_damaged(MDB_txn *txn, MDB_dbi rows, struct gw_packed_place from, uint64_t to_row,
+                        MDB_val value)
+{
+    const struct gw_packed_place to = {to_row, from.id};
+    const struct base_span bytes = {value.mv_data, value.mv_size};
+    uint64_t ids[2];
+    if (value.mv_size > ID_AND_SEAL && gw_packed_owners(from, value, ids) == 1 &&
+        ids[0] == from.id) {
+        return gw_packed_put_damaged(
+            txn, rows, to, (struct base_span){bytes.data, bytes.size - ID_AND_SEAL}, MDB_APPEND);
+    }
+    return gw_packed_put_raw(txn, rows, to, bytes, MDB_APPEND);
+}
+
 // Appends a live row anew; the old one is dead from this commit on and goes with a later one.
 static int move_row(struct gw_store_txn *txn, struct gw_packed_place place, MDB_val value)
 {
@@ -495,8 +518,7 @@ static int move_row(struct gw_store_txn *txn, struct gw_packed_place place, MDB_
     bool sound = gw_packed_is_sound((MDB_val){key.size, key.bytes}, value, &bytes);
     base_assert(to.row > place.row);
     int rc = sound ? gw_packed_put_row(txn->txn, rows, to, bytes, MDB_APPEND)
-                   : gw_packed_put_raw(txn->txn, rows, to, (struct base_span){copy, value.mv_size},
-                                       MDB_APPEND);
+                   : move_damaged(txn->txn, rows, place, to.row, value);
     free(copy);
     if (rc == 0) {
         packed->row_staged++;
@@ -583,13 +605,46 @@ static int dead_rows(struct gw_store_txn *txn, uint64_t *out)
     return rc;
 }
 
+// Do the tables have more than half of the largest map?
+static int is_tight(struct gw_store_txn *txn, bool *out)
+{
+    const struct gw_store *store = txn->store;
+    uint64_t bytes = 0;
+    int rc = 0;
+    for (int i = 0; rc == 0 && i < GW_TABLE_COUNT; i++) {
+        MDB_stat stat = {0};
+        if (store->tables[i] != GW_STORE_NO_TABLE) {
+            rc = mdb_stat(txn->txn, store->tables[i], &stat);
+        }
+        bytes += (uint64_t)stat.ms_psize *
+                 (stat.ms_branch_pages + stat.ms_leaf_pages + stat.ms_overflow_pages);
+    }
+    *out = bytes > store->map_bytes_max / 2;
+    return rc;
+}
+
+static int compact_some(struct gw_store_txn *txn, uint64_t looks)
+{
+    const uint64_t live = txn->store->packed.index.count;
+    uint64_t dead = 0;
+    uint64_t dropped;
+    bool tight = false;
+    base_assert(looks >= LOOKS_MIN);
+    int rc = dead_rows(txn, &dead);
+    if (rc == 0) {
+        rc = is_tight(txn, &tight);
+    }
+    if (rc != 0 || dead <= (tight ? live / 4 : live + DEAD_KEPT)) {
+        return rc;
+    }
+    return compact(txn, tight ? looks * LOOKS_TIGHT : looks,
+                   tight || dead > MOVE_AT * live + DEAD_KEPT, &dropped);
+}
+
 int gw_packed_finish(struct gw_store_txn *txn)
 {
     struct gw_packed *packed = &txn->store->packed;
     uint64_t written = packed->row_staged - packed->row_next;
-    uint64_t live = packed->index.count;
-    uint64_t dead = 0;
-    uint64_t dropped;
     base_assert(packed->row_staged >= packed->row_next);
     if (written == 0) {
         return 0;
@@ -599,10 +654,7 @@ int gw_packed_finish(struct gw_store_txn *txn)
     if (packed->debt_staged >= LOOKS_MIN && !packed->resting) {
         uint64_t looks = packed->debt_staged < LOOKS_MAX ? packed->debt_staged : LOOKS_MAX;
         packed->debt_staged = 0;
-        rc = dead_rows(txn, &dead);
-        if (rc == 0 && dead > live + DEAD_KEPT) {
-            rc = compact(txn, looks, dead > MOVE_AT * live + DEAD_KEPT, &dropped);
-        }
+        rc = compact_some(txn, looks);
     }
     return rc == 0 ? make_room(packed) : rc;
 }

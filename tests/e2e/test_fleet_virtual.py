@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import unittest
 
@@ -142,6 +143,17 @@ class FleetVirtual(unittest.TestCase):
         self.assertEqual(sorted(os.listdir(self.stack.path("certificate"))), ["certificate.html", "certificate.json"])
         again = self.certify()
         self.assertEqual(re.sub("it took.*", "", text), re.sub("it took.*", "", again))
+
+    def test_what_is_not_there_is_not_certified(self):
+        shutil.rmtree(self.stack.path("certificate"), ignore_errors=True)
+        self.assertIn("is of another one", self.certify("--version", "9.9.9", status=2))
+        left = self.stack.path("certificate", "run-0")
+        os.makedirs(left, exist_ok=True)
+        with open(os.path.join(left, "run.json"), "w", encoding="utf-8") as file:
+            json.dump({"rollouts": [{"id": self.rollout, "version": "1.0.0", "state": "completed"}], "oracles": []}, file)
+        self.assertIn("nothing is certified", self.certify("--duration", "2", status=1))
+        self.assertFalse(os.path.exists(self.stack.path("certificate", "certificate.html")))
+        self.assertIn("came to nothing", self.certify("--virtual", self.stack.path("nowhere"), status=4))
 
     def test_a_pack_that_is_wrong_is_named(self):
         for line, said in (("crash all => crash", "pack:1: NAME: RULE is expected"), ("a: all => explode", "pack:1: column"),

@@ -43,6 +43,7 @@ static void refused(void **state)
         {"runs<inf", 6, "a number is expected"},
         {"runs<nan", 6, "a number is expected"},
         {"runs<1e999", 6, "a number is expected"},
+        {"checkin_p99>=1e308m", 14, "a number is expected"},
         {"runs<5%", 7, "a number without a unit"},
         {"runs<5 devices", 8, "something stands behind the value"},
         {"checkin_p99<200", 16, "a latency has us, ms, s or m"},
