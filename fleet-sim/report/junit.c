@@ -6,6 +6,7 @@
 
 #include "base/version.h"
 #include "base/visible.h"
+#include "report/report_svg.h"
 #include "report/thresholds.h"
 
 #include <string.h>
@@ -24,32 +25,18 @@ struct test_case {
     double time_s;
 };
 
-// Everything that is no character of XML 1.0 is gone but U+FFFE and U+FFFF.
+// Of what is no character of XML 1.0, U+FFFE and U+FFFF are left when a text was made visible.
 static void escaped(const char *text, FILE *file)
 {
     char shown[TEXT_MAX];
     (void)base_visible_text(base_str_of(text), shown, sizeof(shown));
-    for (const char *at = shown; *at != '\0'; at++) {
-        bool none = strncmp(at, "\xef\xbf\xbe", 3) == 0 || strncmp(at, "\xef\xbf\xbf", 3) == 0;
-        switch (*at) {
-        case '&':
-            (void)fputs("&amp;", file);
-            break;
-        case '<':
-            (void)fputs("&lt;", file);
-            break;
-        case '>':
-            (void)fputs("&gt;", file);
-            break;
-        case '"':
-            (void)fputs("&quot;", file);
-            break;
-        default:
-            (void)fputc(none ? '?' : *at, file);
-            at += none ? 2 : 0;
-            break;
+    for (char *at = shown; (at = strstr(at, "\xef\xbf")) != NULL; at++) {
+        if (at[2] == '\xbe' || at[2] == '\xbf') {
+            *at = '?';
+            memmove(at + 1, at + 3, strlen(at + 3) + 1);
         }
     }
+    sim_html_text(file, shown);
 }
 
 static void attribute(const char *name, const char *value, FILE *file)
