@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "virtual/core_folder.h"
 #include "virtual/core_gateway.h"
 #include "virtual/virtual_clock.h"
 

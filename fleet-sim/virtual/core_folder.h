@@ -14,6 +14,10 @@ struct sim_core_folder {
 // BUSY: a gateway runs in `dir`; NOT_FOUND: it is no gateway's; IO, FULL.
 BASE_NODISCARD enum base_status sim_core_folder_copy(const char *dir, struct sim_core_folder *out,
                                                      struct base_error *error);
+// When a gateway wrote in `dir` last, in microseconds since 1970: the time that a run goes on from.
+// NOT_FOUND, IO.
+BASE_NODISCARD enum base_status sim_core_folder_time(const char *dir, uint64_t *out_wall_us,
+                                                     struct base_error *error);
 void sim_core_folder_remove(struct sim_core_folder *folder);
 
 #endif

@@ -29,10 +29,6 @@ struct sim_core_gateway_options {
     const struct base_log *log;
 };
 
-// When the folder was written last, in microseconds since 1970: the time that a run goes on from.
-// NOT_FOUND, IO.
-BASE_NODISCARD enum base_status sim_core_folder_time(const char *dir, uint64_t *out_wall_us,
-                                                     struct base_error *error);
 // Copies the folder beside the system's temporary files, in memory where there is room for such,
 // and opens it. BUSY: a gateway runs there; NOT_FOUND, IO, FULL and what opening a store gives.
 BASE_NODISCARD enum base_status sim_core_gateway_new(const struct sim_core_gateway_options *options,
