@@ -59,8 +59,8 @@ def cpu_s(pid):
 
 
 def written_bytes(pid):
-    """What it gave to write(): files, for sockets are sent to. The file's other figure, write_bytes, counts a page that is
-    written as everything the page cache keeps with it, 2 MB perhaps, and so says ten times what reaches the disk."""
+    """What it gave to write(): files, for clear sockets are sent to. The file's other figure, write_bytes, counts a page
+    that is written as everything the page cache keeps with it, 2 MB perhaps, and so says ten times what reaches the disk."""
     with open(f"/proc/{pid}/io", encoding="ascii") as file:
         return int(re.search(r"^wchar: (\d+)", file.read(), re.M).group(1))
 

@@ -71,7 +71,7 @@ BASE_NODISCARD enum base_status sim_certify_play(struct sim_certify_result *resu
 // OUT/certificate.json and OUT/certificate.html, and a table to `log`.
 BASE_NODISCARD enum base_status sim_certify_report(const struct sim_certify_result *result,
                                                    FILE *log, struct base_error *error);
-// The share of such releases that harm no more than the worst of `count` did, with 95 % confidence:
+// The share of such runs that harm no more than the worst of `count` did, with 95 % confidence:
 // 0.05^(1/count), since the largest of a sample bounds that share of what it is from.
 double sim_certify_share(uint32_t count);
 // The largest rate of an event that was seen `seen` times in `count` runs, with 95 % confidence

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define DEVICES_DEFAULT 3000
 #define SEEDS_DEFAULT   20
@@ -43,7 +44,7 @@ static const struct argp_option table[] = {
     {"version", KEY_VERSION, "SHA|X.Y.Z", 0, "Its version, which goes wrong", 0},
     {"devices", KEY_DEVICES, "N", 0, "Virtual devices of each run (3000)", 0},
     {"seeds", KEY_SEEDS, "N", 0,
-     "Runs of each case, with other devices and draws (20); 59 bound 95 % of such releases", 0},
+     "Runs of each case, with other devices and draws (20); 59 bound 95 % of such runs", 0},
     {"jobs", KEY_JOBS, "N", 0, "Runs at once (2)", 0},
     {"pack", KEY_PACK, "FILE", 0,
      "Bad releases: lines NAME: RULE, a rule as for run --bad (those of the product)", 0},
@@ -152,12 +153,24 @@ static enum base_status folder_make(const char *path, struct base_error *error)
     return BASE_OK;
 }
 
+// One of before would pass for this one, should this one not come about.
+static void certificate_remove(const char *folder)
+{
+    static const char *const files[] = {"certificate.json", "certificate.html"};
+    char path[SIM_TEXT_MAX + 32];
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        (void)snprintf(path, sizeof(path), "%s/%s", folder, files[i]);
+        (void)unlink(path);
+    }
+}
+
 static enum base_status certify(const struct sim_certify_options *options, FILE *log,
                                 struct base_error *error)
 {
     static struct sim_certify_pack pack;
     BASE_TRY(sim_certify_pack_read(options->pack, &pack, error));
     BASE_TRY(folder_make(options->out, error));
+    certificate_remove(options->out);
     struct sim_certify_result result = {.options = options, .pack = &pack};
     result.runs = calloc((size_t)pack.count * options->seeds, sizeof(result.runs[0]));
     if (result.runs == NULL) {
@@ -181,10 +194,9 @@ int sim_certify_main(int argc, char **argv, FILE *log)
         on_option,
         NULL,
         "How many devices a bad release harms before the gate stops it: plays a rollout of a "
-        "stopped "
-        "gateway's folder in virtual time, healthy and with each bad release of a pack, many "
-        "times. "
-        "Writes certificate.html and certificate.json.\vExit status: 0 every run ended by itself; "
+        "stopped gateway's folder in virtual time, healthy and with each bad release of a pack, "
+        "many times. Writes certificate.html and certificate.json.\vExit status: 0 every run ended "
+        "by itself; "
         "1 one did not, or broke an invariant; 2 usage, 4 files or memory, 5 interrupted.",
         NULL,
         NULL,

@@ -56,6 +56,15 @@ static void sums_fill(const struct sim_certify_result *result, uint32_t at, stru
     }
 }
 
+static uint32_t runs_bad(const struct sim_certify_result *result, const struct sums *sums)
+{
+    uint32_t bad = 0;
+    for (uint32_t i = 0; i < result->pack->count; i++) {
+        bad += sums[i].runs - sums[i].good;
+    }
+    return bad;
+}
+
 static void table_write(const struct sim_certify_result *result, const struct sums *sums, FILE *log)
 {
     uint32_t seeds = result->options->seeds;
@@ -70,8 +79,8 @@ static void table_write(const struct sim_certify_result *result, const struct su
     }
     (void)fprintf(
         log,
-        "of %u devices; of such releases at least %.1f %% harm no more than the most, with "
-        "95 %% confidence\n",
+        "of %u devices; harmed is who ran it. At least %.1f %% of such runs harm no more than the "
+        "most of their row, with 95 %% confidence for each row by itself\n",
         result->options->devices, sim_certify_share(seeds) * 100);
     (void)fprintf(log,
                   "healthy releases stopped: %u of %u (at most %.1f %%, with 95 %% confidence)\n",
@@ -171,8 +180,9 @@ static enum base_status page_write(const struct sim_certify_result *result, cons
         options->seeds, options->devices);
     (void)fprintf(
         file,
-        "<p>Of such releases at least %.1f&nbsp;%% harm no more devices than the most of "
-        "their row (95&nbsp;%% confidence). Of %u healthy releases the gate stopped %u: at "
+        "<p>Harmed is a device that ran the version. At least %.1f&nbsp;%% of such runs harm no "
+        "more devices than the most of their row (95&nbsp;%% confidence, for each row by itself). "
+        "Of %u healthy releases the gate stopped %u: at "
         "most %.1f&nbsp;%% (95&nbsp;%% confidence).</p>\n<table><tr><th>release<th>what goes "
         "wrong<th class=n>stopped<th class=n>harmed, middle<th class=n>harmed, most<th "
         "class=n>stopped after, middle<th class=n>most</tr>\n",
@@ -181,10 +191,13 @@ static enum base_status page_write(const struct sim_certify_result *result, cons
     for (uint32_t i = 1; i < result->pack->count; i++) {
         row_write(&sums[i], file);
     }
-    (void)fputs(
-        "</table>\n<h2>Devices harmed, run by run</h2>\n<p class=note>The runs of a release "
-        "in the order of what they came to.</p>\n",
-        file);
+    (void)fprintf(file,
+                  "</table>\n<p>Runs that did not end by themselves, or broke an invariant: %u of "
+                  "%u. Their devices count as far as they got.</p>",
+                  runs_bad(result, sums), result->pack->count * options->seeds);
+    (void)fputs("\n<h2>Devices harmed, run by run</h2>\n<p class=note>The runs of a release "
+                "in the order of what they came to.</p>\n",
+                file);
     chart_write(result, sums, file);
     (void)fprintf(file, "<p class=note>walle-fleet-sim " BASE_PRODUCT_VERSION "; %.0f s.</p>\n",
                   result->took_s);
@@ -208,11 +221,10 @@ enum base_status sim_certify_report(const struct sim_certify_result *result, FIL
                                     struct base_error *error)
 {
     static struct sums sums[1 + SIM_CERTIFY_RULES_MAX];
-    uint32_t bad = 0;
     for (uint32_t i = 0; i < result->pack->count; i++) {
         sums_fill(result, i, &sums[i]);
-        bad += sums[i].runs - sums[i].good;
     }
+    const uint32_t bad = runs_bad(result, sums);
     table_write(result, sums, log);
     for (uint32_t i = 0; i < result->pack->count; i++) {
         if (sums[i].good == 0) {

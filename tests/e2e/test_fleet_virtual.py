@@ -140,12 +140,16 @@ class FleetVirtual(unittest.TestCase):
             page = file.read()
         self.assertIn("<svg", page)
         self.assertIn("os == &quot;ios&quot; =&gt; exception @ 60%", page)
+        self.assertIn("did not end by themselves, or broke an invariant: 0 of 6.", page)
         self.assertEqual(sorted(os.listdir(self.stack.path("certificate"))), ["certificate.html", "certificate.json"])
         again = self.certify()
         self.assertEqual(re.sub("it took.*", "", text), re.sub("it took.*", "", again))
 
     def test_what_is_not_there_is_not_certified(self):
         shutil.rmtree(self.stack.path("certificate"), ignore_errors=True)
+        os.makedirs(self.stack.path("certificate"))
+        with open(self.stack.path("certificate", "certificate.html"), "w", encoding="utf-8") as file:
+            file.write("of before")
         self.assertIn("is of another one", self.certify("--version", "9.9.9", status=2))
         left = self.stack.path("certificate", "run-0")
         os.makedirs(left, exist_ok=True)
