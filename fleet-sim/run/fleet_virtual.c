@@ -62,6 +62,7 @@ enum base_status sim_virtual_attach(struct sim_virtual *virtual, struct sim_shar
         .clock = virtual->port,
         .seed = virtual->options->seed,
         .devices = virtual->options->devices,
+        .delay = sim_delay_constant(),
         .events = sim_device_events(shard),
         .log = &virtual->log,
     };

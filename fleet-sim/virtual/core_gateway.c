@@ -126,7 +126,7 @@ static void finish(struct gw_exchange *exchange)
     struct sim_core_gateway *gateway = flight->gateway;
     flight->finished = true;
     if (!flight->own) {
-        flight->due_us = now_us(gateway) + SIM_CORE_DELAY_US;
+        flight->due_us = now_us(gateway) + gateway->options.delay.least_us;
         row_add(&gateway->going, flight);
     }
 }
@@ -202,7 +202,7 @@ static enum base_status start(void *ctx, struct sim_exchange *exchange,
     }
     flight->asked = exchange;
     exchange->flight = flight;
-    flight->due_us = now_us(gateway) + SIM_CORE_DELAY_US;
+    flight->due_us = now_us(gateway) + gateway->options.delay.least_us;
     row_add(&gateway->coming, flight);
     return BASE_OK;
 }

@@ -3,9 +3,10 @@
 // gateway that is not running, so a run meets the tasks, rollouts and devices that are there, and
 // changes nothing of them.
 //
-// What is modelled: a message takes `delay_us` each way, reports are durable `commit_us` after the
-// first that waits, and the core's own work takes no time. Nothing is read from the host's clock.
-// One thread. Hint streams and tunnels are not served: who asks for one is told that there is none.
+// What is modelled: a message takes what `delay` says, each way as long, reports are durable
+// `commit_us` after the first that waits, and the core's own work takes no time. Nothing is read
+// from the host's clock. One thread. Hint streams and tunnels are not served: who asks for one is
+// told that there is none.
 #ifndef SIM_CORE_GATEWAY_H
 #define SIM_CORE_GATEWAY_H
 
@@ -13,10 +14,10 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/ports.h"
+#include "ports/sim_delay.h"
 #include "ports/sim_transport.h"
 
 #define SIM_CORE_TICK_US   500000u // as the gateway's default (rollout.tick_ms)
-#define SIM_CORE_DELAY_US  20000u  // of a message, one way
 #define SIM_CORE_COMMIT_US 5000u   // from a report to the disk
 
 struct sim_core_gateway;
@@ -25,6 +26,7 @@ struct sim_core_gateway_options {
     struct base_clock_port clock; // virtual
     uint64_t seed;                // of all that the core draws
     uint32_t devices;             // that may come, strangers all
+    struct sim_delay_port delay;
     struct sim_transport_events events;
     const struct base_log *log;
 };

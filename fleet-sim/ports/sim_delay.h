@@ -1,0 +1,31 @@
+// How long messages between virtual devices and the gateway are on their way, in virtual time.
+//
+// Pure: the same message takes equally long whenever it is asked about, and nothing is read from
+// the host. No message is faster than `least_us`: whoever moves the time may let devices and
+// gateway go on apart from each other for so long.
+#ifndef SIM_SIM_DELAY_H
+#define SIM_SIM_DELAY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SIM_DELAY_US 20000u // of every message, one way, where nothing else is said
+
+struct sim_message {
+    uint64_t device; // its index in the population
+    uint64_t at_us;  // when it was sent, since the start of the run
+    uint32_t bytes;
+    uint32_t count; // messages of this device before it
+    bool up;        // to the gateway
+};
+
+struct sim_delay_port {
+    void *ctx;
+    uint64_t least_us; // > 0
+    uint64_t (*us)(void *ctx, const struct sim_message *message);
+};
+
+// Every message takes SIM_DELAY_US.
+struct sim_delay_port sim_delay_constant(void);
+
+#endif
