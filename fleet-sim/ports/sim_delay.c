@@ -1,5 +1,5 @@
-// The plainest network: it is always equally far. run/fleet_virtual.c hands it to the gateway's core
-// in virtual time, which asks it for each message on its way. Any thread may ask: there is no
+// The plainest network: it is always equally far. run/fleet_virtual.c hands it to the gateway's
+// core in virtual time, which asks it for each message on its way. Any thread may ask: there is no
 // state.
 #include "ports/sim_delay.h"
 
