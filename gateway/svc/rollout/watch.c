@@ -7,6 +7,7 @@
 
 #include "svc/core_private.h"
 
+#include "base/check.h"
 #include "policy/bucket.h"
 #include "svc/device/device_record.h"
 #include "svc/tally/silence.h"
@@ -33,6 +34,9 @@
 // Devices that never showed who they are are looked at for rollouts alone that trust them, the
 // revoked for none: they cannot be heard of any more. Rollouts that go back have a pass of their
 // own (way_back.h). Control thread.
+//
+// Whom a release targets depends on its targets and on a block of attributes, and neither changes:
+// what was found stays from walk to walk, as long as the rollout is taken along.
 
 #define NO_SLOT        UINT32_MAX
 #define TARGET_UNKNOWN 0u
@@ -59,9 +63,18 @@ struct watched {
     uint32_t *audience; // mask << 2 | TARGET_*
 };
 
+// What a walk found out of a release, for the next one that takes it along.
+struct found {
+    const struct gw_release *release; // referenced
+    uint32_t known;
+    uint32_t *audience;
+};
+
 struct gw_watch {
     uint32_t count;
     struct watched items[GW_WATCH_ROLLOUTS];
+    uint32_t found_count; // none while a walk is under way
+    struct found found[GW_WATCH_ROLLOUTS];
     uint32_t slot_count; // by tally index: which item
     uint32_t *slots;
     uint32_t shard; // where the walk is; GW_DEVICE_TABLE_SHARDS: over
@@ -84,12 +97,23 @@ enum base_status gw_watch_new(struct gw_core *core, struct gw_watch **out)
     return BASE_OK;
 }
 
+static void forget_found(struct gw_watch *watch)
+{
+    for (uint32_t i = 0; i < watch->found_count; i++) {
+        gw_release_unref(watch->found[i].release);
+        free(watch->found[i].audience);
+    }
+    watch->found_count = 0;
+}
+
 static void end_walk(struct gw_watch *watch)
 {
+    base_assert(watch->count == 0 || watch->found_count == 0);
     for (uint32_t i = 0; i < watch->count; i++) {
-        gw_release_unref(watch->items[i].release);
-        free(watch->items[i].audience);
-        watch->items[i] = (struct watched){0};
+        struct watched *item = &watch->items[i];
+        watch->found[watch->found_count++] =
+            (struct found){item->release, item->known, item->audience};
+        *item = (struct watched){0};
     }
     watch->count = 0;
     watch->shard = GW_DEVICE_TABLE_SHARDS;
@@ -99,6 +123,7 @@ void gw_watch_free(struct gw_watch *watch)
 {
     if (watch != NULL) {
         end_walk(watch);
+        forget_found(watch);
         free(watch->slots);
         free(watch);
     }
@@ -147,6 +172,20 @@ static bool set_slot(struct gw_watch *watch, uint32_t index, uint32_t item)
     return true;
 }
 
+static void take_found(struct gw_watch *watch, struct watched *item)
+{
+    for (uint32_t i = 0; i < watch->found_count; i++) {
+        struct found *found = &watch->found[i];
+        if (found->release == item->release) {
+            item->known = found->known;
+            item->audience = found->audience;
+            found->known = 0;
+            found->audience = NULL;
+            return;
+        }
+    }
+}
+
 static void take_along(struct gw_watch *watch, const struct gw_rollout *rollout)
 {
     struct gw_tally_rollout known;
@@ -177,6 +216,7 @@ static void take_along(struct gw_watch *watch, const struct gw_rollout *rollout)
     if (stage->gate.rule != POL_GATE_LOGRANK) { // else control is drawn when it checks in
         pol_stage_control_band(stage, &item->control_from, &item->control_to);
     }
+    take_found(watch, item);
     watch->count++;
 }
 
@@ -199,6 +239,7 @@ static void begin_walk(struct gw_watch *watch)
         }
         watch->after = watch->count == GW_WATCH_ROLLOUTS ? last : 0;
     }
+    forget_found(watch);
     watch->shard = watch->count > 0 ? 0 : GW_DEVICE_TABLE_SHARDS;
     watch->entry = 0;
 }

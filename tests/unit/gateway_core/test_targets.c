@@ -215,12 +215,71 @@ static void test_arms_split_devices(void **state)
     rig_done(&rig);
 }
 
+static void come_once(struct rig *rig, const struct rig_device *device)
+{
+    struct rig_exchange exchange;
+    struct wire_offers offers;
+    int status = rig_checkin(rig, device, true, &exchange, &offers);
+    assert_true(status == 200 || status == 204);
+    rig_exchange_done(&exchange);
+}
+
+static void expect_eligible(struct rig *rig, uint64_t id, uint64_t eligible)
+{
+    struct gw_rollout_view view;
+    rig_settle(rig);
+    rig_settle(rig); // by the walk of the tick before
+    rig_view(rig, id, &view);
+    assert_int_equal(view.counts.eligible, eligible);
+}
+
+// Walks over the devices count for each rollout whom it targets: also devices whose attributes came
+// between two walks, and those that have others since; rollouts beside it come and go.
+static void test_walks_count_who_is_targeted(void **state)
+{
+    (void)state;
+    static const struct rig_stage full = {"full", POL_STAGE_FULL, 10000, NULL, NULL, 1, 500000, 0};
+    struct rig rig;
+    struct rig_device devices[9];
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    rig_init(&rig);
+    rig_start(&rig);
+    for (uint32_t i = 0; i < 3; i++) {
+        struct wire_sha256 manifest;
+        rig_version(&rig, os_names[i], "1.0.0", &manifest);
+        assert_int_equal(rig_rollout(&rig, i + 1, os_names[i], &manifest, "os", os_names[i], &full,
+                                     1, &view, &error),
+                         BASE_OK);
+        rig_command(&rig, i + 1, POL_COMMAND_START, NULL);
+    }
+    for (uint32_t i = 0; i < 9; i++) { // 4 of android, 3 of ios, 2 of linux
+        rig_device_init(&devices[i], i + 1);
+        rig_device_attr(&devices[i], "os", os_names[i < 4 ? 0 : i < 7 ? 1 : 2]);
+        rig_device_attr(&devices[i], "region", regions[i % 4]);
+    }
+    for (uint32_t i = 0; i < 8; i++) {
+        come_once(&rig, &devices[i]);
+    }
+    expect_eligible(&rig, 1, 4);
+    expect_eligible(&rig, 2, 3);
+    expect_eligible(&rig, 3, 1);
+    rig_command(&rig, 1, POL_COMMAND_ABORT, NULL);
+    come_once(&rig, &devices[8]);
+    devices[4].attrs.items[0].text = BASE_STR("linux");
+    come_once(&rig, &devices[4]);
+    expect_eligible(&rig, 2, 2);
+    expect_eligible(&rig, 3, 3);
+    rig_done(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_expressions_choose_devices),
         cmocka_unit_test(test_the_highest_priority_is_followed),
         cmocka_unit_test(test_arms_split_devices),
+        cmocka_unit_test(test_walks_count_who_is_targeted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
