@@ -11,6 +11,8 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+KNOWN_BITS = 8192  # about 500 fixed strings: one in 17 of the others is looked for in vain
+
 
 def write_if_changed(path, data):
     """Keeps the time of an unchanged file, so that nothing is compiled again for it."""
@@ -30,6 +32,18 @@ def preprocess(cc, flags, sources):
 
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
         return b"".join(pool.map(one, sources))
+
+
+def known_hashes(defined):
+    """A bit for each hash that one of the fixed strings has, by its lowest bits: most other strings are known to be none."""
+    bits = bytearray(KNOWN_BITS // 8)
+    for found in re.finditer(rb"(?m)^QDEF[01]\(\w+, (\d+),", defined):
+        low = int(found.group(1)) % KNOWN_BITS
+        bits[low // 8] |= 1 << low % 8
+    rows = (", ".join(f"0x{byte:02x}" for byte in bits[at:at + 16]) for at in range(0, len(bits), 16))
+    text = (f"#define DEV_VM_KNOWN_BITS {KNOWN_BITS}u\n"
+            "static const unsigned char dev_vm_known_hashes[] = {\n    " + ",\n    ".join(rows) + "};\n")
+    return text.encode()
 
 
 def main():
@@ -71,7 +85,9 @@ def main():
     final = os.path.join(genhdr, "qstrdefs.preprocessed.h")
     with open(final, "wb") as out:
         out.write(re.sub(rb'(?m)^"(Q\(.*\))"', rb"\1", expanded))
-    write_if_changed(os.path.join(genhdr, "qstrdefs.generated.h"), tool("makeqstrdata.py", final))
+    defined = tool("makeqstrdata.py", final)
+    write_if_changed(os.path.join(genhdr, "qstrdefs.generated.h"), defined)
+    write_if_changed(os.path.join(genhdr, "qstrknown.h"), known_hashes(defined))
 
 
 if __name__ == "__main__":

@@ -476,7 +476,14 @@ BOUNDS = {
     ],
     "py/qstr.c": [
         ("    size_t hash = 5381;\n", "    size_t hash = 5381;\n" + work("len")),
+        # Most names of a script are none of the fixed strings, which their hash says at once.
+        ("// this must match the equivalent function in makeqstrdata.py\n",
+         "#ifndef NO_QSTR\n#include \"genhdr/qstrknown.h\"\n#endif\n\n"
+         "// this must match the equivalent function in makeqstrdata.py\n"),
         ("        size_t low = 0;\n        size_t high = pool->len - 1;\n",
+         "        if (pool == &CONST_POOL &&\n"
+         "            (dev_vm_known_hashes[str_hash % DEV_VM_KNOWN_BITS / 8] >> str_hash % 8 & 1) == 0) {\n"
+         "            break;\n        }\n"
          "        size_t low = 0;\n        size_t high = pool->len - 1;\n"
          "        dev_vm_quiet(pool->len / DEV_VM_TEXT_PER_UNIT);\n"),
     ],
