@@ -116,11 +116,21 @@ static inline uint64_t dev_vm_left_out_sum(const struct dev_vm_left_out *left_ou
 }
 
 struct dev_model_port; // model/model_port.h
+struct dev_mpy_fault;  // vm/mpy_check.h
+
+// Judges a module's bytecode in place of dev_mpy_check and with its results: for who may know that
+// these very bytes have passed it. Called on the VM's thread, inside the run.
+struct dev_vm_check_port {
+    void *ctx;
+    enum base_status (*check)(void *ctx, const struct dev_vm_module *module,
+                              struct dev_mpy_fault *out_fault);
+};
 
 struct dev_vm_job {
     const struct dev_vm_module *modules;
     uint32_t module_count;
-    struct base_str entry;          // module run as __main__
+    const struct dev_vm_check_port *checks; // NULL: dev_mpy_check
+    struct base_str entry;                  // module run as __main__
     struct base_str config;         // JSON object: walle.config; empty: {}. Parsed when the script
     struct base_str input;          // JSON: walle.input; empty: None.   asks; bad JSON: ValueError
     const struct dev_event *events; // walle.data.events(), by seq, beside `input`; borrowed until

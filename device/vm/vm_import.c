@@ -32,7 +32,10 @@ const struct dev_vm_module *dev_vm_module_find(const struct dev_vm_job *job, str
 bool dev_vm_module_check(struct dev_vm *vm, const struct dev_vm_module *module)
 {
     struct dev_mpy_fault fault;
-    if (dev_mpy_check(module->mpy, module->size, &fault) == BASE_OK) {
+    const struct dev_vm_check_port *checks = vm->job->checks;
+    enum base_status status = checks != NULL ? checks->check(checks->ctx, module, &fault)
+                                             : dev_mpy_check(module->mpy, module->size, &fault);
+    if (status == BASE_OK) {
         return true;
     }
     struct dev_vm_result *out = vm->out;

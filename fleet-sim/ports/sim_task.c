@@ -11,9 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 
-void sim_runner_init(struct sim_runner *runner)
+void sim_runner_init(struct sim_runner *runner, struct sim_store *store)
 {
     memset(runner, 0, sizeof(*runner));
+    runner->checks.store = store;
 }
 
 void sim_runner_done(struct sim_runner *runner)
@@ -132,8 +133,10 @@ void sim_runner_run(struct sim_runner *runner, const struct dev_task_job *job,
     const struct dev_model_port models = dev_model_store_port(runner->model_store);
     struct dev_vm_features features = {.store = data->features, .now_us = data->now_us};
     const struct dev_vm_data_port port = dev_vm_features_port(&features);
+    const struct dev_vm_check_port checks = sim_checks_port(&runner->checks, job, data->real);
     struct dev_vm_job vm_job = {
         .data = &port,
+        .checks = &checks,
         .modules = runner->modules,
         .module_count = count,
         .models = runner->models,

@@ -7,7 +7,7 @@
 
 #include "model/model_store.h"
 #include "pipeline/storage/feature_store.h"
-#include "ports/content_store.h"
+#include "ports/sim_checks.h"
 #include "posix/run/posix_run_io.h"
 #include "vm/vm.h"
 
@@ -21,14 +21,17 @@ struct sim_runner {
     struct dev_vm_module modules[DEV_VM_MODULES_MAX];
     struct dev_vm_model models[DEV_VM_MODELS_MAX];
     struct dev_model_store *model_store; // of all shards; NULL: scripts run no models
+    struct sim_checks checks;            // of bytecode
     uint64_t vm_us;                      // time spent inside the VM
     struct posix_run_effects effects;    // of the last run
 };
 
-// What a run may ask for beside its files: stored features (NULL: none).
+// What a run may ask for beside its files: stored features (NULL: none). A device that is `real`
+// shares nothing.
 struct sim_run_data {
     struct dev_feature_store *features;
     uint64_t now_us;
+    bool real;
 };
 
 // How a run ended, with storage for its text: valid until the next run for `result` and `effects`.
@@ -37,7 +40,8 @@ struct sim_task_end {
     char detail[SIM_TASK_DETAIL_MAX + 1];
 };
 
-void sim_runner_init(struct sim_runner *runner);
+// `store` (NULL: none): whose content is checked once. It outlives the runner.
+void sim_runner_init(struct sim_runner *runner, struct sim_store *store);
 void sim_runner_done(struct sim_runner *runner);
 // Runs the job to its end. Whatever goes wrong is an outcome.
 void sim_runner_run(struct sim_runner *runner, const struct dev_task_job *job,

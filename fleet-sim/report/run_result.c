@@ -81,8 +81,9 @@ void sim_for_real_text(const struct sim_run_result *result, char out[SIM_FOR_REA
 {
     const struct sim_counters *c = &result->counters;
     (void)snprintf(out, SIM_FOR_REAL_TEXT_MAX,
-                   "%llu devices did all of it for real (--real-every %u): %llu hashes and "
-                   "signatures made both ways, %llu disagreed; of all signatures %llu were "
+                   "%llu devices did all of it for real (--real-every %u): %llu hashes, "
+                   "signatures and checks of bytecode made both ways, %llu disagreed; of all "
+                   "signatures %llu were "
                    "verified, %llu were the same bytes as one of these",
                    (unsigned long long)c->real_devices, result->options->real_every,
                    (unsigned long long)c->real_compared, (unsigned long long)c->memo_mismatches,

@@ -393,6 +393,19 @@ static uint64_t run_us(const struct sim_shard *shard, const struct sim_awake *aw
     return SIM_RUN_US_MIN + draw % SIM_RUN_US_SPREAD;
 }
 
+static void run_on_vm(struct sim_shard *shard, struct sim_awake *awake,
+                      const struct dev_task_job *job, struct sim_task_end *end)
+{
+    const struct sim_checks *checks = &shard->runner.checks;
+    struct sim_run_data data = sim_behaving_data(awake);
+    uint64_t compared = checks->compared;
+    uint64_t mismatches = checks->mismatches;
+    data.real = awake->real;
+    sim_runner_run(&shard->runner, job, &data, end);
+    shard->ledger.counters.real_compared += checks->compared - compared;
+    shard->ledger.counters.memo_mismatches += checks->mismatches - mismatches;
+}
+
 // Runs the job that the runtime asked for. False when the device was killed by it.
 static bool run_job(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
 {
@@ -420,8 +433,7 @@ static bool run_job(struct sim_shard *shard, struct sim_awake *awake, uint64_t n
         return false;
     }
     struct sim_task_end end;
-    const struct sim_run_data data = sim_behaving_data(awake);
-    sim_runner_run(&shard->runner, job, &data, &end);
+    run_on_vm(shard, awake, job, &end);
     if (shard->virtual_time) { // what the script took here says nothing of a phone
         end.end.duration_us = run_us(shard, awake);
     }

@@ -191,7 +191,7 @@ static enum base_status shard_setup(struct sim_shard *shard)
     }
     BASE_TRY(sim_crypto_init(&shard->crypto, alloc, &shard->real_crypto, shard->store));
     BASE_TRY(sim_roots_begin(shard));
-    sim_runner_init(&shard->runner);
+    sim_runner_init(&shard->runner, shard->store);
     shard->base = event_base_new();
     shard->timer = shard->base != NULL ? evtimer_new(shard->base, on_timer, NULL) : NULL;
     if (shard->timer == NULL) {
@@ -351,6 +351,8 @@ static void publish(struct sim_shard *shard, uint64_t now_us)
     counters->real_hash_bytes = shard->crypto.real_bytes;
     counters->shared_signatures = shard->crypto.verify_hits;
     counters->real_signatures = shard->crypto.verify_real;
+    counters->shared_checks = shard->runner.checks.shared;
+    counters->real_checks = shard->runner.checks.made;
     if (shard->links != NULL) {
         counters->links_up = sim_links_up(shard->links);
         counters->reconnects = sim_links_reconnects(shard->links);

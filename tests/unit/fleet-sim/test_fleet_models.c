@@ -98,7 +98,7 @@ static int setup(void **state)
     nn_add_relu(&model, 0);
     assert_int_equal(dev_model_store_new(0, &store), BASE_OK);
     for (uint32_t i = 0; i < RUNNERS; i++) {
-        sim_runner_init(&runners[i]);
+        sim_runner_init(&runners[i], NULL);
         runners[i].model_store = store;
     }
     return 0;
