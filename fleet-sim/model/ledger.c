@@ -5,6 +5,8 @@
 // device that reports wrongly.
 #include "model/ledger.h"
 
+#include "model/zero_pages.h"
+
 #include <string.h>
 
 enum base_status sim_ledger_init(struct sim_ledger *ledger, const struct base_alloc_port *alloc,
@@ -15,20 +17,19 @@ enum base_status sim_ledger_init(struct sim_ledger *ledger, const struct base_al
     ledger->versions = versions;
     ledger->count = count;
     base_hist_init(&ledger->offer_to_run_us);
-    size_t bytes = sizeof(struct sim_ledger_entry) * ((size_t)count + 1);
-    ledger->entries = alloc->alloc(alloc->ctx, bytes);
-    if (ledger->entries == NULL) {
+    ledger->entries = sim_pages_new(sizeof(ledger->entries[0]) * count);
+    ledger->wide = sim_pages_new(sizeof(ledger->wide[0]) * count);
+    if (ledger->entries == NULL || ledger->wide == NULL) {
+        sim_ledger_done(ledger);
         return BASE_ERR_NOMEM;
     }
-    memset(ledger->entries, 0, bytes);
     return BASE_OK;
 }
 
 void sim_ledger_done(struct sim_ledger *ledger)
 {
-    if (ledger->alloc != NULL) {
-        ledger->alloc->release(ledger->alloc->ctx, ledger->entries);
-    }
+    sim_pages_free(ledger->entries, sizeof(ledger->entries[0]) * ledger->count);
+    sim_pages_free(ledger->wide, sizeof(ledger->wide[0]) * ledger->count);
     memset(ledger, 0, sizeof(*ledger));
 }
 
@@ -37,10 +38,46 @@ static uint64_t bit(uint8_t version)
     return 1ull << version;
 }
 
-// Is this version running well on the device: active, and run to a good end?
-static bool is_current(const struct sim_ledger_entry *entry)
+struct sim_ledger_masks sim_ledger_masks(const struct sim_ledger *ledger, uint32_t device)
 {
-    return entry->active != SIM_VERSION_NONE && (entry->ran_mask & bit(entry->active)) != 0 &&
+    const struct sim_ledger_entry *entry = &ledger->entries[device];
+    struct sim_ledger_masks masks = {entry->ran_narrow, entry->good_narrow, entry->failed_narrow};
+    if (ledger->widened) {
+        const struct sim_ledger_masks *wide = &ledger->wide[device];
+        masks.ran |= wide->ran;
+        masks.good |= wide->good;
+        masks.failed |= wide->failed;
+    }
+    return masks;
+}
+
+// Sets the bit of a version in each mask that `of` has it in.
+static void note(struct sim_ledger *ledger, uint32_t device, struct sim_ledger_masks of)
+{
+    const uint64_t narrow = (1u << SIM_NARROW_VERSIONS) - 1;
+    struct sim_ledger_entry *entry = &ledger->entries[device];
+    entry->ran_narrow |= (uint8_t)(of.ran & narrow);
+    entry->good_narrow |= (uint8_t)(of.good & narrow);
+    entry->failed_narrow |= (uint8_t)(of.failed & narrow);
+    if (((of.ran | of.good | of.failed) & ~narrow) != 0) {
+        struct sim_ledger_masks *wide = &ledger->wide[device];
+        ledger->widened = true;
+        wide->ran |= of.ran & ~narrow;
+        wide->good |= of.good & ~narrow;
+        wide->failed |= of.failed & ~narrow;
+    }
+}
+
+static bool has_run(const struct sim_ledger *ledger, uint32_t device, uint8_t version)
+{
+    return (sim_ledger_masks(ledger, device).ran & bit(version)) != 0;
+}
+
+// Is a version running well on the device: active, and run to a good end?
+static bool is_current(const struct sim_ledger *ledger, uint32_t device)
+{
+    const struct sim_ledger_entry *entry = &ledger->entries[device];
+    return entry->active != SIM_VERSION_NONE && has_run(ledger, device, entry->active) &&
            entry->outcome == WIRE_OUTCOME_RAN;
 }
 
@@ -56,7 +93,7 @@ void sim_ledger_offered(struct sim_ledger *ledger, uint32_t device, uint8_t vers
     entry->downloaded_ms = 0;
     entry->activated_ms = 0;
     entry->ran_ms = 0;
-    if ((entry->ran_mask & bit(version)) == 0) {
+    if (!has_run(ledger, device, version)) {
         ledger->counters.version[version].offered++;
     }
 }
@@ -68,7 +105,7 @@ void sim_ledger_downloaded(struct sim_ledger *ledger, uint32_t device, uint32_t 
         return;
     }
     entry->downloaded_ms = now_ms > 0 ? now_ms : 1;
-    if ((entry->ran_mask & bit(entry->offered)) == 0) {
+    if (!has_run(ledger, device, entry->offered)) {
         ledger->counters.version[entry->offered].downloaded++;
     }
 }
@@ -79,11 +116,11 @@ void sim_ledger_active(struct sim_ledger *ledger, uint32_t device, uint8_t versi
     if (entry->active == version) {
         return;
     }
-    if (entry->active != SIM_VERSION_NONE && is_current(entry)) {
+    if (entry->active != SIM_VERSION_NONE && is_current(ledger, device)) {
         ledger->counters.version[entry->active].current--;
     }
     bool forward = version != SIM_VERSION_NONE && version == entry->offered &&
-                   (entry->ran_mask & bit(version)) == 0;
+                   !has_run(ledger, device, version);
     if (forward) {
         if (entry->activated_ms == 0) {
             ledger->counters.version[version].activated++;
@@ -97,8 +134,8 @@ void sim_ledger_active(struct sim_ledger *ledger, uint32_t device, uint8_t versi
     entry->active = version;
     entry->marked = SIM_VERSION_NONE;
     entry->outcome = 0;
-    if (!forward && version != SIM_VERSION_NONE && (entry->ran_mask & bit(version)) != 0 &&
-        (entry->failed_mask & bit(version)) == 0) {
+    if (!forward && version != SIM_VERSION_NONE && has_run(ledger, device, version) &&
+        (sim_ledger_masks(ledger, device).failed & bit(version)) == 0) {
         // Back on a version that is known to run here: it counts again without another run.
         entry->outcome = WIRE_OUTCOME_RAN;
         ledger->counters.version[version].current++;
@@ -111,7 +148,7 @@ void sim_ledger_activated(struct sim_ledger *ledger, uint32_t device, uint64_t a
     struct sim_ledger_entry *entry = &ledger->entries[device];
     ledger->counters.activations += activations;
     ledger->counters.marked += again;
-    entry->activations += (uint32_t)activations;
+    entry->activations += (uint32_t)activations & SIM_ACTIVATIONS_MASK;
     entry->marked = version != SIM_VERSION_NONE ? version : entry->marked;
 }
 
@@ -148,11 +185,12 @@ void sim_ledger_run_started(struct sim_ledger *ledger, uint32_t device, uint8_t 
     if (version == SIM_VERSION_NONE) {
         return;
     }
-    if ((ledger->bad_mask & bit(version)) != 0 && (entry->ran_mask & ledger->bad_mask) == 0) {
+    if ((ledger->bad_mask & bit(version)) != 0 &&
+        (sim_ledger_masks(ledger, device).ran & ledger->bad_mask) == 0) {
         ledger->counters.exposed++;
         entry->before = entry->previous;
     }
-    entry->ran_mask |= bit(version);
+    note(ledger, device, (struct sim_ledger_masks){.ran = bit(version)});
 }
 
 void sim_ledger_run_ended(struct sim_ledger *ledger, uint32_t device, const struct sim_run_end *end,
@@ -162,14 +200,15 @@ void sim_ledger_run_ended(struct sim_ledger *ledger, uint32_t device, const stru
     enum wire_outcome_kind outcome = end->outcome;
     struct sim_ledger_entry *entry = &ledger->entries[device];
     struct sim_version_counters *counters = &ledger->counters.version[version];
-    bool was_current = is_current(entry) && entry->active == version;
+    const struct sim_ledger_masks masks = sim_ledger_masks(ledger, device);
+    bool was_current = is_current(ledger, device) && entry->active == version;
     if (version == entry->active) { // a run of the version before may end late
         entry->outcome = (uint8_t)outcome;
     }
     if (wire_outcome_is_failure(outcome)) {
         ledger->counters.run_failures++;
-        if (version != SIM_VERSION_NONE && (entry->failed_mask & bit(version)) == 0) {
-            entry->failed_mask |= bit(version);
+        if (version != SIM_VERSION_NONE && (masks.failed & bit(version)) == 0) {
+            note(ledger, device, (struct sim_ledger_masks){.failed = bit(version)});
             entry->failed_as = (uint8_t)outcome;
             sim_failures_add(&ledger->failures, version, outcome, end->detail);
             counters->failed++;
@@ -181,8 +220,8 @@ void sim_ledger_run_ended(struct sim_ledger *ledger, uint32_t device, const stru
         return;
     }
     counters->current += was_current ? 0 : 1;
-    bool again = (entry->good_mask & bit(version)) != 0; // on the way back, say
-    entry->good_mask |= bit(version);
+    bool again = (masks.good & bit(version)) != 0; // on the way back, say
+    note(ledger, device, (struct sim_ledger_masks){.good = bit(version)});
     if (version == entry->offered && entry->ran_ms == 0 && !again) {
         entry->ran_ms = now_ms > 0 ? now_ms : 1;
         counters->ran++;
@@ -274,7 +313,7 @@ static void judge_exposed(const struct sim_ledger *ledger, struct sim_verdict *o
 {
     for (uint32_t i = 0; i < ledger->count; i++) {
         const struct sim_ledger_entry *entry = &ledger->entries[i];
-        if ((entry->ran_mask & ledger->bad_mask) == 0) {
+        if ((sim_ledger_masks(ledger, i).ran & ledger->bad_mask) == 0) {
             continue;
         }
         out->exposed++;

@@ -14,16 +14,24 @@
 #include "model/versions.h"
 #include "wire/report.h"
 
+#define SIM_NARROW_VERSIONS  8u // of these masks lie in the entry
+#define SIM_ACTIVATIONS_MASK ((1u << 29) - 1)
+
 // What the ledger keeps of a device. Times are milliseconds since the start of the run, of the
-// version offered last; 0: not yet.
+// version offered last; 0: not yet. What it ran says sim_ledger_masks: few runs meet so many
+// versions that all of the masks are needed.
 struct sim_ledger_entry {
-    uint64_t ran_mask;    // bit v: version number v was started at least once
-    uint64_t good_mask;   // bit v: a run of it came to a good end
-    uint64_t failed_mask; // bit v: a run of it ended in a failure
     uint32_t offered_ms;
     uint32_t downloaded_ms;
     uint32_t activated_ms;
     uint32_t ran_ms;
+    uint32_t activations : 29;
+    uint32_t arrived : 1; // came online at least once
+    uint32_t wild : 1;    // something unverified or not permitted ran
+    uint32_t no_room : 1; // it holds as many tasks as it can, and not the one followed
+    uint8_t ran_narrow;   // the masks, of the first SIM_NARROW_VERSIONS
+    uint8_t good_narrow;
+    uint8_t failed_narrow;
     uint8_t offered;   // version offered last
     uint8_t active;    // version active now
     uint8_t previous;  // version active before the present one
@@ -31,11 +39,15 @@ struct sim_ledger_entry {
     uint8_t outcome;   // enum wire_outcome_kind of the last run of the active version
     uint8_t failed_as; // ... of the first failure of the version that failed last
     uint8_t marked;    // version active now, when it was activated once more since it came
-    uint32_t activations;
-    bool arrived; // came online at least once
-    uint8_t root; // version of the root it believes in, at most 255; 0: a pinned key
-    bool wild;    // something unverified or not permitted ran
-    bool no_room; // it holds as many tasks as it can, and not the one followed
+    uint8_t root;      // version of the root it believes in, at most 255; 0: a pinned key
+};
+_Static_assert(sizeof(struct sim_ledger_entry) <= 32, "there are millions of them");
+
+// Bit v stands for version number v.
+struct sim_ledger_masks {
+    uint64_t ran;    // it was started at least once
+    uint64_t good;   // a run of it came to a good end
+    uint64_t failed; // a run of it ended in a failure
 };
 
 struct sim_version_counters {
@@ -93,7 +105,9 @@ struct sim_counters {
     uint64_t unpermitted_runs; // oracle: must stay 0
     uint64_t bad_seals;        // oracle: content sealed that does not match its name
     uint64_t memo_mismatches;  // oracle: shared work disagreed with real work
-    uint64_t boot_failures;    // oracle: a recovery that failed
+    uint64_t boot_failures;    // oracle: a recovery that failed, or would have
+    uint64_t states_checked;   // saved states that were looked at again
+    uint64_t state_mismatches; // ... and would not have come back; among boot_failures
     uint64_t resumed_bytes;
     uint64_t shared_hash_bytes;
     uint64_t real_hash_bytes;
@@ -111,6 +125,8 @@ struct sim_ledger {
     const struct base_alloc_port *alloc;
     struct sim_versions *versions;
     struct sim_ledger_entry *entries;
+    struct sim_ledger_masks *wide; // of the versions that entries have no place for
+    bool widened;                  // something stands in `wide`: else it is never looked at
     uint32_t count;
     uint64_t bad_mask; // versions declared bad, by number
     uint64_t task_id;  // the task followed; 0: the first one that is offered
@@ -123,6 +139,7 @@ BASE_NODISCARD enum base_status sim_ledger_init(struct sim_ledger *ledger,
                                                 const struct base_alloc_port *alloc,
                                                 struct sim_versions *versions, uint32_t count);
 void sim_ledger_done(struct sim_ledger *ledger);
+struct sim_ledger_masks sim_ledger_masks(const struct sim_ledger *ledger, uint32_t device);
 
 // The device's crypto port verified a statement for it.
 void sim_ledger_offered(struct sim_ledger *ledger, uint32_t device, uint8_t version,

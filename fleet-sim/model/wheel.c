@@ -18,7 +18,7 @@ static struct sim_wheel_node *node_at(const struct sim_wheel *wheel, uint32_t in
 }
 
 enum base_status sim_wheel_init(struct sim_wheel *wheel, const struct base_alloc_port *alloc,
-                                void *nodes, size_t stride, uint32_t count)
+                                void *nodes, size_t stride)
 {
     *wheel = (struct sim_wheel){.alloc = alloc, .nodes = nodes, .stride = stride};
     wheel->heads = alloc->alloc(alloc->ctx, sizeof(uint32_t) * SIM_WHEEL_SLOTS);
@@ -29,9 +29,6 @@ enum base_status sim_wheel_init(struct sim_wheel *wheel, const struct base_alloc
     }
     memset(wheel->heads, 0xff, sizeof(uint32_t) * SIM_WHEEL_SLOTS);
     memset(wheel->filled, 0, sizeof(uint64_t) * WORDS);
-    for (uint32_t i = 0; i < count; i++) {
-        node_at(wheel, i)->due = SIM_WHEEL_NONE;
-    }
     return BASE_OK;
 }
 
@@ -47,7 +44,7 @@ void sim_wheel_done(struct sim_wheel *wheel)
 void sim_wheel_cancel(struct sim_wheel *wheel, uint32_t index)
 {
     struct sim_wheel_node *node = node_at(wheel, index);
-    if (node->due == SIM_WHEEL_NONE) {
+    if (node->due == SIM_WHEEL_NEVER) {
         return;
     }
     uint32_t slot = node->due & SLOT_MASK;
@@ -63,7 +60,7 @@ void sim_wheel_cancel(struct sim_wheel *wheel, uint32_t index)
     if (node->next != SIM_WHEEL_NONE) {
         node_at(wheel, node->next)->prev = node->prev;
     }
-    node->due = SIM_WHEEL_NONE;
+    node->due = SIM_WHEEL_NEVER;
     wheel->count--;
 }
 

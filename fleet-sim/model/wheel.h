@@ -13,11 +13,12 @@
 
 #define SIM_WHEEL_SLOTS (1u << 17) // 131 s a turn
 #define SIM_WHEEL_NONE  UINT32_MAX
+#define SIM_WHEEL_NEVER 0 // no entry is due when the clock begins
 
 struct sim_wheel_node {
     uint32_t next;
     uint32_t prev; // index, or SIM_WHEEL_NONE for the first of a slot
-    uint32_t due;  // tick; SIM_WHEEL_NONE: not in the wheel
+    uint32_t due;  // tick; SIM_WHEEL_NEVER: not in the wheel
 };
 
 struct sim_wheel {
@@ -30,11 +31,11 @@ struct sim_wheel {
     uint32_t count;
 };
 
-// `nodes` (an array of `count` structures of `stride` bytes, a node at the start of each) belongs
-// to the caller and is marked empty here. NOMEM.
+// `nodes` (an array of structures of `stride` bytes, a node at the start of each) belongs to the
+// caller, who made all of the nodes zero. They are not touched here. NOMEM.
 BASE_NODISCARD enum base_status sim_wheel_init(struct sim_wheel *wheel,
                                                const struct base_alloc_port *alloc, void *nodes,
-                                               size_t stride, uint32_t count);
+                                               size_t stride);
 void sim_wheel_done(struct sim_wheel *wheel);
 // Puts entry `index` at tick `due` (moved to the next tick when it lies in the past); an entry that
 // waits already is moved.

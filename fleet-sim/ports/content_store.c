@@ -47,6 +47,7 @@ struct sim_store {
     uint16_t blob_slots[BLOB_SLOTS]; // index + 1
     struct image *images;            // SIM_STORE_IMAGES_MAX
     uint32_t *image_slots;           // IMAGE_SLOTS, index + 1
+    struct sim_states *states;
     struct sim_body *bodies[SIM_BODY_CHAINS];
     struct wire_manifest manifest; // scratch of sim_image_complete
 };
@@ -75,7 +76,8 @@ enum base_status sim_store_new(const struct base_alloc_port *alloc,
     size_t slots = sizeof(uint32_t) * IMAGE_SLOTS;
     store->images = take(store, images);
     store->image_slots = take(store, slots);
-    if (store->images == NULL || store->image_slots == NULL) {
+    if (store->images == NULL || store->image_slots == NULL ||
+        sim_states_new(alloc, &store->states) != BASE_OK) {
         sim_store_free(store);
         return BASE_ERR_NOMEM;
     }
@@ -119,6 +121,7 @@ void sim_store_free(struct sim_store *store)
     for (uint32_t i = 0; store->images != NULL && i < store->image_count; i++) {
         drop(store, store->images[i].blobs);
     }
+    sim_states_free(store->states);
     drop(store, store->images);
     drop(store, store->image_slots);
     drop(store, store);
@@ -318,6 +321,11 @@ const struct sim_blob *sim_store_at(const struct sim_store *store, uint32_t inde
 uint64_t sim_store_bytes(const struct sim_store *store)
 {
     return store->bytes;
+}
+
+struct sim_states *sim_store_states(const struct sim_store *store)
+{
+    return store->states;
 }
 
 uint32_t sim_store_blob_count(const struct sim_store *store)

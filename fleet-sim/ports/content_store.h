@@ -14,6 +14,7 @@
 #include "base/ports.h"
 #include "base/status.h"
 #include "device/port.h"
+#include "ports/saved_states.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,6 +24,7 @@
 #define SIM_IMAGE_BLOBS_MAX  1024
 #define SIM_STORE_BYTES_MAX  (1024ull * 1024 * 1024)
 #define SIM_IMAGE_EMPTY      0
+#define SIM_IMAGE_MASK       (SIM_STORE_IMAGES_MAX - 1)
 #define SIM_BODY_CHAINS      1024 // of content on its way, by its name
 
 struct sim_blob {
@@ -67,6 +69,8 @@ BASE_NODISCARD enum base_status sim_body_keep(struct sim_store *store, struct si
 // Content in the order it came; NULL past the end.
 const struct sim_blob *sim_store_at(const struct sim_store *store, uint32_t index);
 uint64_t sim_store_bytes(const struct sim_store *store);
+// What its devices saved; lives as long as the store.
+struct sim_states *sim_store_states(const struct sim_store *store);
 uint32_t sim_store_blob_count(const struct sim_store *store);
 
 // Images: sorted sets of blob indexes. FULL past the limits, NOMEM.

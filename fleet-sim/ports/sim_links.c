@@ -210,8 +210,7 @@ enum base_status sim_links_new(const struct sim_links_options *options,
         links->items[i].index = i;
         links->items[i].backoff_ms = SIM_LINK_BACKOFF_MS_MIN;
     }
-    if (sim_wheel_init(&links->wheel, alloc, links->items, sizeof(struct sim_link), links->count) !=
-        BASE_OK) {
+    if (sim_wheel_init(&links->wheel, alloc, links->items, sizeof(struct sim_link)) != BASE_OK) {
         sim_links_free(links);
         return BASE_ERR_NOMEM;
     }
@@ -252,7 +251,7 @@ static struct sim_link *link_for(struct sim_links *links, uint32_t device)
     uint32_t index =
         dedicated ? links->options.carriers + device : device % links->options.carriers;
     struct sim_link *link = &links->items[index];
-    if (dedicated && link->client == NULL && link->node.due == SIM_WHEEL_NONE &&
+    if (dedicated && link->client == NULL && link->node.due == SIM_WHEEL_NEVER &&
         connect_link(link) != BASE_OK) {
         link->client = NULL;
         retry_later(link);

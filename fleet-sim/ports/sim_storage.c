@@ -53,35 +53,20 @@ static const struct sim_blob *installed(const struct sim_storage *storage,
 
 static enum base_status state_load(void *ctx, uint8_t *out, size_t capacity, size_t *out_size)
 {
-    const struct sim_disk *disk = ((struct sim_storage *)ctx)->disk;
-    if (disk->state == NULL) {
-        return BASE_ERR_NOT_FOUND;
-    }
-    if (disk->state_bytes > capacity) {
-        return BASE_ERR_TOO_LARGE;
-    }
-    memcpy(out, disk->state, disk->state_bytes);
-    *out_size = disk->state_bytes;
-    return BASE_OK;
+    const struct sim_storage *storage = ctx;
+    return sim_states_get(sim_store_states(storage->store), storage->disk->state, out, capacity,
+                          out_size);
 }
 
 static enum base_status state_save(void *ctx, const uint8_t *bytes, size_t size)
 {
     struct sim_storage *storage = ctx;
     struct sim_disk *disk = storage->disk;
-    if (size > SIM_STATE_BYTES_MAX) {
+    if (size > SIM_STATE_BYTES_MAX ||
+        sim_states_put(sim_store_states(storage->store), &disk->state,
+                       (struct base_span){bytes, size}, disk->real) != BASE_OK) {
         return BASE_ERR_FULL;
     }
-    if (disk->state == NULL || disk->state_bytes != size) {
-        uint8_t *fresh = storage->alloc->alloc(storage->alloc->ctx, size > 0 ? size : 1);
-        if (fresh == NULL) {
-            return BASE_ERR_FULL;
-        }
-        storage->alloc->release(storage->alloc->ctx, disk->state);
-        disk->state = fresh;
-        disk->state_bytes = (uint16_t)size;
-    }
-    memcpy(disk->state, bytes, size);
     storage->saved = true;
     return BASE_OK;
 }
@@ -209,7 +194,9 @@ static enum base_status blob_seal(void *ctx, const struct wire_sha256 *name)
         partial->sealed = true;
         return BASE_OK;
     }
-    BASE_TRY(sim_image_with(storage->store, disk->image, blob->index, &disk->image));
+    uint32_t image;
+    BASE_TRY(sim_image_with(storage->store, disk->image, blob->index, &image));
+    disk->image = image & SIM_IMAGE_MASK;
     unlink_partial(storage, partial);
     return BASE_OK;
 }
@@ -245,8 +232,10 @@ static enum base_status blob_delete(void *ctx, const struct wire_sha256 *name)
     struct sim_storage *storage = ctx;
     const struct sim_blob *blob = installed(storage, name);
     if (blob != NULL) {
-        return sim_image_without(storage->store, storage->disk->image, blob->index,
-                                 &storage->disk->image);
+        uint32_t image;
+        BASE_TRY(sim_image_without(storage->store, storage->disk->image, blob->index, &image));
+        storage->disk->image = image & SIM_IMAGE_MASK;
+        return BASE_OK;
     }
     struct sim_partial *partial = find(storage->disk, name);
     if (partial == NULL) {
@@ -312,13 +301,13 @@ void sim_disk_done(struct sim_disk *disk, struct sim_store *store,
         partial_free(disk->partials, store, alloc);
         disk->partials = next;
     }
-    alloc->release(alloc->ctx, disk->state);
+    sim_states_drop(sim_store_states(store), &disk->state);
     *disk = (struct sim_disk){0};
 }
 
 uint64_t sim_disk_bytes(const struct sim_disk *disk)
 {
-    uint64_t bytes = disk->state_bytes;
+    uint64_t bytes = 0;
     for (const struct sim_partial *at = disk->partials; at != NULL; at = at->next) {
         bytes += sizeof(*at) + at->capacity;
     }

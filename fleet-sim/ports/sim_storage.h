@@ -10,8 +10,6 @@
 
 #include "ports/content_store.h"
 
-#define SIM_STATE_BYTES_MAX UINT16_MAX
-
 struct sim_partial {
     struct sim_partial *next;
     struct wire_sha256 name;
@@ -25,11 +23,10 @@ struct sim_partial {
 
 // Per device; zero is a fresh one.
 struct sim_disk {
-    uint8_t *state;
     struct sim_partial *partials;
-    uint32_t image;
-    uint16_t state_bytes;
-    bool real; // shares nothing
+    sim_state_ref state;
+    uint32_t image : 31;
+    uint32_t real : 1; // shares nothing
 };
 
 // Context of the port while a device is awake.
@@ -49,6 +46,7 @@ void sim_storage_kill(struct sim_storage *storage, uint64_t draw);
 // Frees what the device holds, and gives back what it shares with others of the store.
 void sim_disk_done(struct sim_disk *disk, struct sim_store *store,
                    const struct base_alloc_port *alloc);
-uint64_t sim_disk_bytes(const struct sim_disk *disk); // memory of its own
+// Memory of its own, without its saved state.
+uint64_t sim_disk_bytes(const struct sim_disk *disk);
 
 #endif

@@ -72,17 +72,24 @@ struct sim_mailbox {
     struct base_hist checkin_us; // of every check-in: the later ones of a wake from their request
 };
 
+// A dormant device, together with its ledger entry and what it saved. Options that few runs have
+// keep theirs in arrays of their own.
 struct sim_device {
     struct sim_wheel_node node; // first: see wheel.h
     uint32_t intended_ms;       // when it should have woken
-    struct sim_awake *awake;    // NULL: dormant
     struct sim_disk disk;
-    uint32_t wakes;
-    uint32_t business_ms;    // when its app asks for something next
-    uint32_t business_count; // times it was drawn
-    bool rebooting;          // was killed and starts again soon
-    uint8_t enrol_tries;     // in vain, one after the other
-    bool enrol_anew;         // the gateway does not take its credential (any more)
+    uint32_t slot; // + 1, of the awake device (sim_shard_awake); 0: dormant
+    uint32_t wakes : 26;
+    uint32_t enrol_tries : 4; // in vain, one after the other
+    uint32_t enrol_anew : 1;  // the gateway does not take its credential (any more)
+    uint32_t rebooting : 1;   // was killed and starts again soon
+};
+_Static_assert(sizeof(struct sim_device) <= 40, "there are millions of them");
+
+// When a device's app asks for something.
+struct sim_business_turn {
+    uint32_t due_ms;
+    uint32_t count; // times it was drawn
 };
 
 struct sim_awake {
@@ -161,6 +168,7 @@ struct sim_shard {
     uint32_t first; // index of its first device in the fleet
     uint32_t count;
     struct sim_device *devices;
+    struct sim_business_turn *business; // of each; NULL: apps ask for nothing
     struct sim_wheel wheel;
     struct sim_ledger ledger;
     struct sim_versions *versions;
@@ -248,6 +256,9 @@ void sim_shard_end(struct sim_shard *shard);
 // own series that `where` holds for.
 uint64_t sim_shard_index(const struct sim_shard *shard, uint32_t device);
 uint32_t sim_shard_ms(const struct sim_shard *shard, uint64_t now_us);
+
+// NULL: the device is dormant.
+struct sim_awake *sim_shard_awake(const struct sim_shard *shard, uint32_t device);
 
 // One device (fleet_device.c).
 // False when no slot is free.

@@ -29,14 +29,13 @@ uint32_t sim_business_wait_s(const struct sim_options *options)
 
 uint32_t sim_business_next_ms(const struct sim_shard *shard, uint32_t device)
 {
-    return shard->options->business_rate > 0 ? shard->devices[device].business_ms : SIM_WHEEL_NONE;
+    return shard->business != NULL ? shard->business[device].due_ms : SIM_WHEEL_NONE;
 }
 
 // Half to one and a half of the mean.
 static uint32_t gap_ms(struct sim_shard *shard, const struct sim_awake *awake)
 {
-    struct sim_device *device = &shard->devices[awake->device];
-    uint64_t draw = sim_draw(shard->options->seed + device->business_count++,
+    uint64_t draw = sim_draw(shard->options->seed + shard->business[awake->device].count++,
                              sim_shard_index(shard, awake->device), SIM_STREAM_BUSINESS);
     double share = 0.5 + (double)(draw >> 32) / 4294967296.0;
     return 1 + (uint32_t)(mean_ms(shard->options) * share);
@@ -57,12 +56,11 @@ static struct sim_exchange *free_exchange(struct sim_awake *awake)
 
 void sim_business_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
 {
-    struct sim_device *device = &shard->devices[awake->device];
     uint32_t now_ms = sim_shard_ms(shard, now_us);
     if (now_ms < sim_business_next_ms(shard, awake->device)) {
         return;
     }
-    device->business_ms = now_ms + gap_ms(shard, awake);
+    shard->business[awake->device].due_ms = now_ms + gap_ms(shard, awake);
     struct sim_exchange *exchange = free_exchange(awake);
     if (exchange == NULL) {
         return;

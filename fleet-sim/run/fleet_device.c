@@ -32,6 +32,14 @@ uint64_t sim_shard_index(const struct sim_shard *shard, uint32_t device)
     return sim_options_index(shard->options, &shard->population, (uint64_t)shard->first + device);
 }
 
+struct sim_awake *sim_shard_awake(const struct sim_shard *shard, uint32_t device)
+{
+    uint32_t slot = shard->devices[device].slot;
+    base_assert(slot <= shard->awake_max);
+    return slot != 0 ? (struct sim_awake *)(void *)(shard->slots + shard->slot_bytes * (slot - 1))
+                     : NULL;
+}
+
 void sim_device_ready(struct sim_shard *shard, struct sim_awake *awake)
 {
     if (awake->ready) {
@@ -61,7 +69,7 @@ void sim_device_drop(struct sim_shard *shard, struct sim_awake *awake)
     shard->ledger.alloc->release(shard->ledger.alloc->ctx, awake->late_end);
     awake->late_end = NULL;
     shard->ledger.counters.bad_seals += awake->storage.bad_seals;
-    shard->devices[awake->device].awake = NULL;
+    shard->devices[awake->device].slot = 0;
     shard->awake_count--;
     base_assert(!awake->ready);
     awake->next = shard->free_slots;
@@ -289,7 +297,8 @@ bool sim_device_wake(struct sim_shard *shard, uint32_t index, uint64_t intended_
     shard->awake_count++;
     slot_prepare(shard, awake, index);
     awake->intended_us = intended_us;
-    device->awake = awake;
+    device->slot = 1 + (uint32_t)((size_t)((char *)awake - shard->slots) / shard->slot_bytes);
+    base_assert(sim_shard_awake(shard, index) == awake);
     device->wakes++;
     shard->rebooting -= device->rebooting ? 1 : 0;
     device->rebooting = false;
@@ -553,7 +562,7 @@ void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t 
 
 void sim_device_timer(struct sim_shard *shard, uint32_t device, uint64_t now_us)
 {
-    struct sim_awake *awake = shard->devices[device].awake;
+    struct sim_awake *awake = sim_shard_awake(shard, device);
     if (awake->run_late && sim_shard_ms(shard, now_us) >= awake->end_due_ms) {
         late_end_due(shard, awake, now_us);
     }

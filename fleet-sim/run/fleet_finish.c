@@ -31,11 +31,11 @@ struct sim_mining *sim_mine(struct sim_shard *const *shards, uint32_t count, uin
     for (uint32_t s = 0; s < count; s++) {
         const struct sim_shard *shard = shards[s];
         for (uint32_t i = 0; i < shard->count; i++) {
-            const struct sim_ledger_entry *entry = &shard->ledger.entries[i];
-            if ((entry->ran_mask & bit) != 0) {
+            const struct sim_ledger_masks masks = sim_ledger_masks(&shard->ledger, i);
+            if ((masks.ran & bit) != 0) {
                 struct sim_traits traits;
                 sim_population_draw(&shard->population, sim_shard_index(shard, i), &traits);
-                sim_mining_add(mining, &traits, (entry->failed_mask & bit) != 0);
+                sim_mining_add(mining, &traits, (masks.failed & bit) != 0);
             }
         }
     }

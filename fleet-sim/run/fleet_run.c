@@ -551,8 +551,9 @@ static void count_simulated(struct sim_fleet *fleet)
         sim_failures_merge(&result->failures, &ledger->failures);
         for (uint32_t i = 0; i < ledger->count; i++) {
             const struct sim_ledger_entry *entry = &ledger->entries[i];
-            bool failed = (entry->failed_mask & bit) != 0;
-            bool ran = entry->ran_ms > 0 || (entry->ran_mask & bit) != 0;
+            const struct sim_ledger_masks masks = sim_ledger_masks(ledger, i);
+            bool failed = (masks.failed & bit) != 0;
+            bool ran = entry->ran_ms > 0 || (masks.ran & bit) != 0;
             result->completed += failed || ran;
             result->failed += failed;
             if (failed && entry->failed_as < SIM_OUTCOMES) {

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "model/zero_pages.h"
 #include "run/fleet_behaviour.h"
 #include "run/fleet_business.h"
 
@@ -83,15 +84,6 @@ size_t sim_awake_used_bytes(const struct sim_options *options)
     }
     size_t filled = ((sizeof(struct sim_awake) + 15) & ~(size_t)15) + runtime;
     return pages(filled - WIRE_META_BYTES_MAX + SIM_META_BYTES_EXPECTED);
-}
-
-static void *take_zeroed(const struct base_alloc_port *alloc, size_t size)
-{
-    void *memory = alloc->alloc(alloc->ctx, size);
-    if (memory != NULL) {
-        memset(memory, 0, size);
-    }
-    return memory;
 }
 
 static enum base_status slots_init(struct sim_shard *shard)
@@ -177,12 +169,17 @@ static enum base_status shard_setup(struct sim_shard *shard)
     const struct base_alloc_port *alloc = base_alloc_heap();
     BASE_TRY(sim_ledger_init(&shard->ledger, alloc, shard->versions, shard->count));
     shard->ledger.task_id = sim_options_task_id(shard->options);
-    shard->devices = take_zeroed(alloc, sizeof(struct sim_device) * ((size_t)shard->count + 1));
+    shard->devices = sim_pages_new(sizeof(shard->devices[0]) * shard->count);
     if (shard->devices == NULL) {
         return BASE_ERR_NOMEM;
     }
-    BASE_TRY(sim_wheel_init(&shard->wheel, alloc, shard->devices, sizeof(struct sim_device),
-                            shard->count));
+    if (shard->options->business_rate > 0) {
+        shard->business = sim_pages_new(sizeof(shard->business[0]) * shard->count);
+        if (shard->business == NULL) {
+            return BASE_ERR_NOMEM;
+        }
+    }
+    BASE_TRY(sim_wheel_init(&shard->wheel, alloc, shard->devices, sizeof(struct sim_device)));
     BASE_TRY(slots_init(shard));
     BASE_TRY(sim_store_new(alloc, dev_crypto_openssl(), &shard->store));
     shard->real_crypto = *dev_crypto_openssl();
@@ -249,7 +246,8 @@ void sim_shard_done(struct sim_shard *shard)
     sim_exclusive_done(&shard->exclusive);
     sim_store_free(shard->store);
     sim_wheel_done(&shard->wheel);
-    alloc->release(alloc->ctx, shard->devices);
+    sim_pages_free(shard->devices, sizeof(shard->devices[0]) * shard->count);
+    sim_pages_free(shard->business, sizeof(shard->business[0]) * shard->count);
     alloc->release(alloc->ctx, shard->slots_memory);
     sim_ledger_done(&shard->ledger);
     pthread_mutex_destroy(&shard->mailbox.lock);
@@ -304,7 +302,7 @@ static void wake_due(struct sim_shard *shard, uint64_t now_us)
     uint32_t now_ms = sim_shard_ms(shard, now_us);
     uint32_t device;
     while ((device = sim_wheel_pop(&shard->wheel, now_ms)) != SIM_WHEEL_NONE) {
-        if (shard->devices[device].awake != NULL) {
+        if (shard->devices[device].slot != 0) {
             sim_device_timer(shard, device, now_us);
         } else if (shard->waiting_first != SIM_WHEEL_NONE ||
                    !wake(shard, device, intended_us(shard, device), now_us)) {
@@ -353,6 +351,10 @@ static void publish(struct sim_shard *shard, uint64_t now_us)
     counters->real_signatures = shard->crypto.verify_real;
     counters->shared_checks = shard->runner.checks.shared;
     counters->real_checks = shard->runner.checks.made;
+    const struct sim_states_stats states = sim_states_stats(sim_store_states(shard->store));
+    counters->states_checked = states.checked;
+    counters->boot_failures += states.mismatches - counters->state_mismatches;
+    counters->state_mismatches = states.mismatches;
     if (shard->links != NULL) {
         counters->links_up = sim_links_up(shard->links);
         counters->reconnects = sim_links_reconnects(shard->links);
@@ -494,9 +496,10 @@ void sim_shard_end(struct sim_shard *shard)
         shard->ready_first = shard->ready_first->next;
     }
     for (uint32_t i = 0; i < shard->count; i++) {
-        if (shard->devices[i].awake != NULL) {
-            sim_behaving_drop(shard, shard->devices[i].awake, true);
-            sim_device_drop(shard, shard->devices[i].awake);
+        struct sim_awake *awake = sim_shard_awake(shard, i);
+        if (awake != NULL) {
+            sim_behaving_drop(shard, awake, true);
+            sim_device_drop(shard, awake);
         }
     }
     shard->end_us = shard->clock.mono_us(shard->clock.ctx);

@@ -117,10 +117,12 @@ uint64_t sim_virtual_digest(const struct sim_virtual *virtual)
     const struct sim_ledger *ledger = &virtual->shard->ledger;
     for (uint32_t i = 0; i < ledger->count; i++) {
         const struct sim_ledger_entry *entry = &ledger->entries[i];
+        const struct sim_ledger_masks masks = sim_ledger_masks(ledger, i);
         const uint64_t facts[] = {
-            entry->ran_mask,      entry->good_mask,    entry->failed_mask, entry->offered_ms,
-            entry->downloaded_ms, entry->activated_ms, entry->ran_ms,      entry->active,
-            entry->outcome,       entry->activations,
+            masks.ran,          masks.good,           masks.failed,
+            entry->offered_ms,  entry->downloaded_ms, entry->activated_ms,
+            entry->ran_ms,      entry->active,        entry->outcome,
+            entry->activations,
         };
         take(&whole, facts, sizeof(facts));
     }

@@ -457,12 +457,14 @@ void model_device_save(struct model_device *device)
 {
     struct model_saved *saved = &device->saved;
     free(saved->state);
-    saved->state = malloc(device->disk.state_bytes + 1u);
-    base_check(saved->state != NULL);
-    saved->state_bytes = device->disk.state_bytes;
+    saved->state_bytes = 0;
     saved->image = device->disk.image;
-    if (device->disk.state_bytes > 0) {
-        memcpy(saved->state, device->disk.state, device->disk.state_bytes);
+    saved->state = malloc(SIM_STATE_BYTES_MAX);
+    base_check(saved->state != NULL);
+    size_t size = 0;
+    if (device->under.state_load(device->under.ctx, saved->state, SIM_STATE_BYTES_MAX, &size) ==
+        BASE_OK) {
+        saved->state_bytes = (uint16_t)size;
     }
 }
 
@@ -473,7 +475,7 @@ void model_device_return(struct model_device *device)
         device->returned = true;
         base_check(device->under.state_save(device->under.ctx, saved->state, saved->state_bytes) ==
                    BASE_OK);
-        device->disk.image = saved->image;
+        device->disk.image = saved->image & SIM_IMAGE_MASK;
         model_device_boot(device);
     }
 }

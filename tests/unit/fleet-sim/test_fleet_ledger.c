@@ -109,6 +109,33 @@ static void counts_follow_devices(void **state)
     rig_done(&rig);
 }
 
+// A run may meet more versions than an entry has place for.
+static void every_version_counts(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_init(&rig);
+    uint64_t good = 0;
+    uint64_t failed = 0;
+    for (uint8_t version = 1; version < SIM_VERSIONS_MAX; version++) {
+        bool fails = version % 3 == 0;
+        release(&rig, 1, version, fails ? WIRE_OUTCOME_FAIL_EXCEPTION : WIRE_OUTCOME_RAN);
+        good |= fails ? 0 : 1ull << version;
+        failed |= fails ? 1ull << version : 0;
+        const struct sim_ledger_masks masks = sim_ledger_masks(&rig.ledger, 1);
+        assert_int_equal(masks.ran, good | failed);
+        assert_int_equal(masks.good, good);
+        assert_int_equal(masks.failed, failed);
+        assert_int_equal(rig.ledger.counters.version[version].ran, !fails);
+        assert_int_equal(rig.ledger.counters.version[version].failed, fails);
+        release(&rig, 1, version, WIRE_OUTCOME_RAN); // counts once
+        assert_int_equal(rig.ledger.counters.version[version].offered, 1);
+        good |= 1ull << version;
+    }
+    assert_int_equal(sim_ledger_masks(&rig.ledger, 0).ran, 0);
+    rig_done(&rig);
+}
+
 // A run of the version before may end after the next one is active: it says nothing of that one.
 static void late_ends_are_of_the_version_before(void **state)
 {
@@ -301,6 +328,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_follow_one_task),
         cmocka_unit_test(counts_follow_devices),
+        cmocka_unit_test(every_version_counts),
         cmocka_unit_test(late_ends_are_of_the_version_before),
         cmocka_unit_test(all_hold_when_all_is_well),
         cmocka_unit_test(each_can_fail),

@@ -35,8 +35,7 @@ static void agrees_with_a_table(void **state)
     struct base_prng prng;
     test_seed(&prng);
     test_alloc_init(&alloc, SIZE_MAX);
-    assert_int_equal(sim_wheel_init(&wheel, &alloc.port, entries, sizeof(entries[0]), ENTRIES),
-                     BASE_OK);
+    assert_int_equal(sim_wheel_init(&wheel, &alloc.port, entries, sizeof(entries[0])), BASE_OK);
     memset(oracle, 0xff, sizeof(oracle));
     uint32_t now = 0;
     for (uint32_t round = 0; round < 30000; round++) {
@@ -82,8 +81,7 @@ static void every_allocation_may_fail(void **state)
         struct test_alloc alloc;
         struct sim_wheel wheel;
         test_alloc_init(&alloc, allowed);
-        enum base_status status =
-            sim_wheel_init(&wheel, &alloc.port, entries, sizeof(entries[0]), 4);
+        enum base_status status = sim_wheel_init(&wheel, &alloc.port, entries, sizeof(entries[0]));
         if (status == BASE_OK) {
             sim_wheel_done(&wheel);
             assert_int_equal(alloc.live, 0);
