@@ -1,5 +1,6 @@
-// Memory of the operating system's own, in whole pages. Called where a shard is set up and torn
-// down, on the coordinator's thread.
+// Memory of the operating system's own, in whole pages, which it makes when they are first touched.
+// Called where a shard is set up and torn down, on the coordinator's thread; the shard's own thread
+// uses what lies there.
 #include "model/zero_pages.h"
 
 #include "base/check.h"
