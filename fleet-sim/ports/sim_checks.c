@@ -1,5 +1,6 @@
 // Which content of a shard's store has passed the check of bytecode. Called by the shard's VM,
-// inside a run, on the shard's thread. Only what has passed is remembered.
+// inside a run, on the shard's thread. Only what has passed is remembered: bytes that were refused
+// are looked at again each time.
 #include "ports/sim_checks.h"
 
 #include "base/check.h"
