@@ -165,9 +165,8 @@ enum base_status sim_check_virtual(struct sim_options *options, struct base_erro
                                   real[i].name);
         }
     }
-    if (options->threads > 1) {
-        return base_error_set(error, BASE_ERR_INVALID, "--threads %u: virtual time has one thread",
-                              options->threads);
+    if (options->awake_max == SIM_AWAKE_DEFAULT) { // shards share it, and none waits for another
+        options->awake_max = SIM_AWAKE_VIRTUAL;
     }
     options->installation = 0; // the same run each time
     return BASE_OK;

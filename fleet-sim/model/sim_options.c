@@ -34,6 +34,16 @@ uint64_t sim_options_index(const struct sim_options *options,
     return index;
 }
 
+uint32_t sim_options_shards(const struct sim_options *options)
+{
+    if (options->virtual_dir[0] == '\0') {
+        return options->threads;
+    }
+    uint32_t count = options->devices / SIM_SHARD_DEVICES;
+    count = count < SIM_SHARDS_MAX ? count : SIM_SHARDS_MAX;
+    return count > 0 ? count : 1;
+}
+
 uint32_t sim_options_slots(const struct sim_options *options)
 {
     bool all = options->hints || options->awake_max > options->devices;

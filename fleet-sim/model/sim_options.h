@@ -11,6 +11,10 @@
 #include "wire/trust/run_evidence.h"
 
 #define SIM_DEVICES_MAX      30000000u
+#define SIM_SHARDS_MAX       64  // of a run in virtual time; in real time a thread has one
+#define SIM_SHARD_DEVICES    100 // in virtual time, if there are several
+#define SIM_AWAKE_DEFAULT    4096
+#define SIM_AWAKE_VIRTUAL    10000 // likewise in virtual time, where shards share it
 #define SIM_BAD_VERSIONS_MAX 8
 #define SIM_TEXT_MAX         256
 #define SIM_TOKEN_TEXT_MAX   256 // of a token
@@ -101,6 +105,8 @@ static inline uint64_t sim_options_task_id(const struct sim_options *options)
     return options->task[0] != '\0' ? wire_task_id(base_str_of(options->task)) : 0;
 }
 
+// Shards of the run: one a thread; in virtual time as many as its number of devices says.
+uint32_t sim_options_shards(const struct sim_options *options);
 // Devices in memory at once, as the options have it.
 uint32_t sim_options_slots(const struct sim_options *options);
 // Index in the population of the fleet's device `number`: that, or the first one of its own series

@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-#define BLOB_SLOTS  (SIM_STORE_BLOBS_MAX * 2)
-#define IMAGE_SLOTS (SIM_STORE_IMAGES_MAX * 2)
+#define BLOB_SLOTS        (SIM_STORE_BLOBS_MAX * 2)
+#define IMAGE_SLOTS_FIRST 1024u
 
 struct image {
     uint16_t *blobs; // sorted
@@ -46,7 +46,8 @@ struct sim_store {
     struct sim_blob blobs[SIM_STORE_BLOBS_MAX];
     uint16_t blob_slots[BLOB_SLOTS]; // index + 1
     struct image *images;            // SIM_STORE_IMAGES_MAX
-    uint32_t *image_slots;           // IMAGE_SLOTS, index + 1
+    uint32_t *image_slots;           // index + 1
+    uint32_t image_slot_count;       // at least twice the images
     struct sim_states *states;
     struct sim_body *bodies[SIM_BODY_CHAINS];
     struct wire_manifest manifest; // scratch of sim_image_complete
@@ -62,6 +63,15 @@ static void drop(struct sim_store *store, void *memory)
     store->alloc->release(store->alloc->ctx, memory);
 }
 
+static uint32_t *zeroed_slots(struct sim_store *store, uint32_t count)
+{
+    uint32_t *slots = take(store, sizeof(*slots) * count);
+    if (slots != NULL) {
+        memset(slots, 0, sizeof(*slots) * count);
+    }
+    return slots;
+}
+
 enum base_status sim_store_new(const struct base_alloc_port *alloc,
                                const struct dev_crypto_port *crypto, struct sim_store **out_store)
 {
@@ -69,21 +79,24 @@ enum base_status sim_store_new(const struct base_alloc_port *alloc,
     if (store == NULL) {
         return BASE_ERR_NOMEM;
     }
-    memset(store, 0, sizeof(*store));
+    // What lies behind the counts is not touched: untouched memory costs nothing.
     store->alloc = alloc;
     store->crypto = crypto;
-    size_t images = sizeof(struct image) * SIM_STORE_IMAGES_MAX;
-    size_t slots = sizeof(uint32_t) * IMAGE_SLOTS;
-    store->images = take(store, images);
-    store->image_slots = take(store, slots);
+    store->bytes = 0;
+    store->blob_count = 0;
+    store->image_count = 0;
+    store->image_slot_count = IMAGE_SLOTS_FIRST;
+    store->states = NULL;
+    memset(store->blob_slots, 0, sizeof(store->blob_slots));
+    memset(store->bodies, 0, sizeof(store->bodies));
+    store->images = take(store, sizeof(struct image) * SIM_STORE_IMAGES_MAX);
+    store->image_slots = zeroed_slots(store, IMAGE_SLOTS_FIRST);
     if (store->images == NULL || store->image_slots == NULL ||
         sim_states_new(alloc, &store->states) != BASE_OK) {
         sim_store_free(store);
         return BASE_ERR_NOMEM;
     }
-    memset(store->images, 0, images);
-    memset(store->image_slots, 0, slots);
-    store->image_count = 1; // the empty one
+    store->images[store->image_count++] = (struct image){.count = 0}; // the empty one
     *out_store = store;
     return BASE_OK;
 }
@@ -344,6 +357,38 @@ bool sim_image_has(const struct sim_store *store, uint32_t image, uint16_t blob)
     return false;
 }
 
+// Where the set is, or the free slot where it would go.
+static uint32_t image_slot(const struct sim_store *store, const uint16_t *blobs, uint32_t count)
+{
+    size_t bytes = sizeof(*blobs) * count;
+    uint32_t slot = (uint32_t)(base_hash64(blobs, bytes) % store->image_slot_count);
+    for (; store->image_slots[slot] != 0; slot = (slot + 1) % store->image_slot_count) {
+        const struct image *have = &store->images[store->image_slots[slot] - 1];
+        if (have->count == count && memcmp(have->blobs, blobs, bytes) == 0) {
+            break;
+        }
+    }
+    return slot;
+}
+
+// Twice as many slots, for more images.
+static enum base_status image_slots_grow(struct sim_store *store)
+{
+    uint32_t *old = store->image_slots;
+    uint32_t *slots = zeroed_slots(store, store->image_slot_count * 2);
+    if (slots == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    store->image_slots = slots;
+    store->image_slot_count *= 2;
+    for (uint32_t i = 1; i < store->image_count; i++) {
+        const struct image *image = &store->images[i];
+        slots[image_slot(store, image->blobs, image->count)] = i + 1;
+    }
+    drop(store, old);
+    return BASE_OK;
+}
+
 static enum base_status intern(struct sim_store *store, const uint16_t *blobs, uint32_t count,
                                uint32_t *out_image)
 {
@@ -352,16 +397,17 @@ static enum base_status intern(struct sim_store *store, const uint16_t *blobs, u
         return BASE_OK;
     }
     size_t bytes = sizeof(uint16_t) * count;
-    uint32_t slot = (uint32_t)(base_hash64(blobs, bytes) % IMAGE_SLOTS);
-    for (; store->image_slots[slot] != 0; slot = (slot + 1) % IMAGE_SLOTS) {
-        const struct image *have = &store->images[store->image_slots[slot] - 1];
-        if (have->count == count && memcmp(have->blobs, blobs, bytes) == 0) {
-            *out_image = store->image_slots[slot] - 1;
-            return BASE_OK;
-        }
+    uint32_t slot = image_slot(store, blobs, count);
+    if (store->image_slots[slot] != 0) {
+        *out_image = store->image_slots[slot] - 1;
+        return BASE_OK;
     }
     if (store->image_count == SIM_STORE_IMAGES_MAX) {
         return BASE_ERR_FULL;
+    }
+    if (store->image_count * 2 >= store->image_slot_count) {
+        BASE_TRY(image_slots_grow(store));
+        slot = image_slot(store, blobs, count);
     }
     uint16_t *copy = take(store, bytes);
     if (copy == NULL) {

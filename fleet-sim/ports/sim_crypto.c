@@ -50,11 +50,15 @@ static bool tail_is_free(const struct dev_crypto_port *real)
 }
 
 enum base_status sim_crypto_init(struct sim_crypto *crypto, const struct base_alloc_port *alloc,
-                                 const struct dev_crypto_port *real, struct sim_store *store)
+                                 const struct dev_crypto_port *real, struct sim_store *store,
+                                 struct sim_shared_verify *shared)
 {
-    *crypto = (struct sim_crypto){.real = real, .store = store, .alloc = alloc};
+    *crypto = (struct sim_crypto){.real = real, .store = store, .alloc = alloc, .shared = shared};
     if (!tail_is_free(real)) {
         return BASE_ERR_UNSUPPORTED;
+    }
+    if (shared != NULL) {
+        return BASE_OK;
     }
     size_t bytes = sizeof(struct sim_verify_memo) * (SIM_VERIFY_MEMO_MAX + SIM_HEADS_MAX);
     crypto->memo = alloc->alloc(alloc->ctx, bytes);
@@ -149,16 +153,8 @@ static bool same(const struct sim_verify_memo *memo, const uint8_t *key, const u
            memcmp(memo->message, message, size) == 0;
 }
 
-// What is asked: did this key sign this?
-struct question {
-    const uint8_t *key;
-    const uint8_t *message;
-    size_t size;
-    const uint8_t *signature;
-    uint64_t hash;
-};
-
-static enum base_status ask_real(struct sim_crypto *crypto, const struct question *question)
+static enum base_status ask_real(struct sim_crypto *crypto,
+                                 const struct sim_verify_question *question)
 {
     crypto->verify_real++;
     return crypto->real->verify(crypto->real->ctx, question->key, question->message, question->size,
@@ -167,7 +163,7 @@ static enum base_status ask_real(struct sim_crypto *crypto, const struct questio
 
 // Keeps an answer in a slot, whose memory it takes over. False: there is no more.
 static bool remember(struct sim_crypto *crypto, struct sim_verify_memo *slot,
-                     const struct question *question, enum base_status status)
+                     const struct sim_verify_question *question, enum base_status status)
 {
     const struct base_alloc_port *alloc = crypto->alloc;
     uint8_t *message = alloc->alloc(alloc->ctx, question->size + 1);
@@ -185,13 +181,14 @@ static bool remember(struct sim_crypto *crypto, struct sim_verify_memo *slot,
     return true;
 }
 
-static bool knows(const struct sim_verify_memo *slot, const struct question *question)
+static bool knows(const struct sim_verify_memo *slot, const struct sim_verify_question *question)
 {
     return slot->hash == question->hash &&
            same(slot, question->key, question->message, question->size, question->signature);
 }
 
-static enum base_status verify_head(struct sim_crypto *crypto, const struct question *question)
+static enum base_status verify_head(struct sim_crypto *crypto,
+                                    const struct sim_verify_question *question)
 {
     struct sim_verify_memo *slot = &crypto->heads[question->hash % SIM_HEADS_MAX];
     if (knows(slot, question)) {
@@ -204,7 +201,8 @@ static enum base_status verify_head(struct sim_crypto *crypto, const struct ques
 }
 
 // Past half the table nothing more is kept: later ones are checked for real.
-static enum base_status verify_statement(struct sim_crypto *crypto, const struct question *question)
+static enum base_status verify_statement(struct sim_crypto *crypto,
+                                         const struct sim_verify_question *question)
 {
     uint32_t at = (uint32_t)(question->hash % SIM_VERIFY_MEMO_MAX);
     for (; crypto->memo[at].hash != 0; at = (at + 1) % SIM_VERIFY_MEMO_MAX) {
@@ -221,14 +219,28 @@ static enum base_status verify_statement(struct sim_crypto *crypto, const struct
     return status;
 }
 
+static enum base_status ask_shared(struct sim_crypto *crypto,
+                                   const struct sim_verify_question *question)
+{
+    bool real = false;
+    enum base_status status = sim_shared_verify_ask(crypto->shared, crypto->real, question, &real);
+    crypto->verify_real += real;
+    crypto->verify_hits += !real;
+    return status;
+}
+
 static enum base_status verify(void *ctx, const uint8_t key[WIRE_PUBLIC_KEY_BYTES],
                                const uint8_t *message, size_t size,
                                const uint8_t signature[WIRE_SIGNATURE_BYTES])
 {
     struct sim_crypto *crypto = ctx;
-    const struct question question = {key, message, size, signature,
-                                      content_hash(key, message, size, signature)};
-    switch (sim_message_type(message, size)) {
+    const struct sim_verify_question question = {key, message, size, signature,
+                                                 content_hash(key, message, size, signature)};
+    enum wire_envelope_type type = (enum wire_envelope_type)sim_message_type(message, size);
+    if (crypto->shared != NULL && type != WIRE_ENVELOPE_TYPE_DIRECTOR) {
+        return ask_shared(crypto, &question);
+    }
+    switch (type) {
     case WIRE_ENVELOPE_TYPE_DIRECTOR:
         return ask_real(crypto, &question);
     case WIRE_ENVELOPE_TYPE_ANSWER:

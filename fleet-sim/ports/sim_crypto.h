@@ -7,11 +7,12 @@
 // A director's answer that is signed alone is for one device and one question: it is checked for
 // real every time. One of many is checked by the head of its tree, which all of them share: the
 // latest heads are kept, each in place of an older one.
-// One memo per shard, owned by its thread.
+// One memo per shard, owned by its thread; in virtual time one for all of them.
 #ifndef SIM_SIM_CRYPTO_H
 #define SIM_SIM_CRYPTO_H
 
 #include "ports/content_store.h"
+#include "ports/shared_verify.h"
 #include "wire/trust/root.h"
 
 #define SIM_VERIFY_MEMO_MAX 4096
@@ -23,7 +24,8 @@ struct sim_crypto {
     const struct dev_crypto_port *real;
     struct sim_store *store;
     const struct base_alloc_port *alloc;
-    struct sim_verify_memo *memo; // SIM_VERIFY_MEMO_MAX entries
+    struct sim_shared_verify *shared; // in virtual time, in place of the two memos; else NULL
+    struct sim_verify_memo *memo;     // SIM_VERIFY_MEMO_MAX entries
     uint32_t memo_count;
     struct sim_verify_memo *heads; // SIM_HEADS_MAX entries, by their hash
     uint64_t shared_bytes;         // hashed by comparison
@@ -33,11 +35,13 @@ struct sim_crypto {
     uint64_t fallbacks; // comparisons that turned into real hashing
 };
 
-// NOMEM; UNSUPPORTED when the real port's hash state leaves no room for the memo's.
+// `shared` NULL: memos of its own. NOMEM; UNSUPPORTED when the real port's hash state leaves no
+// room for the memo's.
 BASE_NODISCARD enum base_status sim_crypto_init(struct sim_crypto *crypto,
                                                 const struct base_alloc_port *alloc,
                                                 const struct dev_crypto_port *real,
-                                                struct sim_store *store);
+                                                struct sim_store *store,
+                                                struct sim_shared_verify *shared);
 void sim_crypto_done(struct sim_crypto *crypto);
 // `crypto` must stay where it is.
 struct dev_crypto_port sim_crypto_port(struct sim_crypto *crypto);

@@ -15,34 +15,41 @@ void sim_runner_init(struct sim_runner *runner, struct sim_store *store)
 {
     memset(runner, 0, sizeof(*runner));
     runner->checks.store = store;
+    runner->vms = &runner->own;
+}
+
+void sim_vms_done(struct sim_vms *vms)
+{
+    for (uint32_t i = 0; i < vms->count; i++) {
+        dev_vm_free(vms->vm[i]);
+    }
+    *vms = (struct sim_vms){.count = 0};
 }
 
 void sim_runner_done(struct sim_runner *runner)
 {
-    for (uint32_t i = 0; i < runner->count; i++) {
-        dev_vm_free(runner->vm[i]);
-    }
+    sim_vms_done(&runner->own);
     posix_run_effects_done(&runner->effects);
     memset(runner, 0, sizeof(*runner));
 }
 
 // The VM for this heap size; the last slot is reused when there are more sizes than slots.
-static struct dev_vm *vm_for(struct sim_runner *runner, uint32_t heap_kib)
+static struct dev_vm *vm_for(struct sim_vms *vms, uint32_t heap_kib)
 {
-    for (uint32_t i = 0; i < runner->count; i++) {
-        if (runner->heap_kib[i] == heap_kib) {
-            return runner->vm[i];
+    for (uint32_t i = 0; i < vms->count; i++) {
+        if (vms->heap_kib[i] == heap_kib) {
+            return vms->vm[i];
         }
     }
-    if (runner->count == SIM_VMS_MAX) {
-        dev_vm_free(runner->vm[--runner->count]);
+    if (vms->count == SIM_VMS_MAX) {
+        dev_vm_free(vms->vm[--vms->count]);
     }
     struct dev_vm *vm = NULL;
     if (dev_vm_new(heap_kib, &vm) != BASE_OK) {
         return NULL;
     }
-    runner->vm[runner->count] = vm;
-    runner->heap_kib[runner->count++] = heap_kib;
+    vms->vm[vms->count] = vm;
+    vms->heap_kib[vms->count++] = heap_kib;
     return vm;
 }
 
@@ -113,7 +120,7 @@ static enum base_status run(struct sim_runner *runner, struct dev_vm *vm, struct
 void sim_runner_run(struct sim_runner *runner, const struct dev_task_job *job,
                     const struct sim_run_data *data, struct sim_task_end *out)
 {
-    struct dev_vm *vm = vm_for(runner, job->manifest->heap_kib);
+    struct dev_vm *vm = vm_for(runner->vms, job->manifest->heap_kib);
     if (vm == NULL) {
         sim_task_end_set(out, WIRE_OUTCOME_FAIL_MEMORY, 0, "no memory for the VM");
         return;

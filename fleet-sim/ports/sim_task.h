@@ -1,7 +1,7 @@
 // Task runs of virtual devices: the real VM of the shard's thread, and the checks of the ledger.
 //
 // Every run is loaded and executed for real, from an empty interpreter. One runner per shard, owned
-// by its thread. Models are the whole fleet's: each is loaded once.
+// by its thread; VMs are of a thread. Models are the whole fleet's: each is loaded once.
 #ifndef SIM_SIM_TASK_H
 #define SIM_SIM_TASK_H
 
@@ -14,10 +14,16 @@
 #define SIM_VMS_MAX         4 // heap sizes kept at once
 #define SIM_TASK_DETAIL_MAX WIRE_REPORT_DETAIL_MAX
 
-struct sim_runner {
+// Of a thread. A run begins with an empty interpreter, so it does not matter which one it has.
+struct sim_vms {
     struct dev_vm *vm[SIM_VMS_MAX];
     uint32_t heap_kib[SIM_VMS_MAX];
     uint32_t count;
+};
+
+struct sim_runner {
+    struct sim_vms own;
+    struct sim_vms *vms; // those, or the ones of the thread that the shard is on just now
     struct dev_vm_module modules[DEV_VM_MODULES_MAX];
     struct dev_vm_model models[DEV_VM_MODELS_MAX];
     struct dev_model_store *model_store; // of all shards; NULL: scripts run no models
@@ -40,9 +46,11 @@ struct sim_task_end {
     char detail[SIM_TASK_DETAIL_MAX + 1];
 };
 
-// `store` (NULL: none): whose content is checked once. It outlives the runner.
+// `runner` must stay where it is. `store` (NULL: none): whose content is checked once. It outlives
+// the runner.
 void sim_runner_init(struct sim_runner *runner, struct sim_store *store);
 void sim_runner_done(struct sim_runner *runner);
+void sim_vms_done(struct sim_vms *vms);
 // Runs the job to its end. Whatever goes wrong is an outcome.
 void sim_runner_run(struct sim_runner *runner, const struct dev_task_job *job,
                     const struct sim_run_data *data, struct sim_task_end *out);

@@ -27,7 +27,8 @@ enum sim_exchange_kind {
 // One exchange under way; embedded in the awake device, free when `open` is false.
 struct sim_exchange {
     void *owner;                // the awake device
-    uint32_t device;            // index in the shard
+    uint32_t device;            // in the shard
+    uint64_t index;             // of the device in the population
     uint32_t id;                // the runtime's name for it
     uint64_t started_us;        // when it was handed to the transport
     struct base_str credential; // shown, or of an enrolment its key; empty: none. Valid until the

@@ -36,7 +36,6 @@
 #define SIM_THREADS_MAX        32
 #define SIM_EXCHANGES_MAX      6 // of one device at once
 #define SIM_JOB_FILES_MAX      (WIRE_MANIFEST_FILES_MAX + WIRE_EXCLUSIVE_FILES_MAX)
-#define SIM_AWAKE_DEFAULT      4096
 #define SIM_CONTENT_MIB_MAX    1024  // SIM_STORE_BYTES_MAX
 #define SIM_TASKS_AWAKE_MAX    10000 // awake devices; of more each holds SIM_TASKS_MANY
 #define SIM_TASKS_MANY         2     // a place for a task costs every one of a million
@@ -106,6 +105,7 @@ struct sim_awake {
     uint32_t end_due_ms;
     uint32_t kill_after; // ticks until it is killed; 0: it is not
     uint64_t id;
+    uint64_t index;        // in the population
     uint64_t clock_off_us; // added to the wall clock, modulo 2^64
     uint64_t intended_us;
     uint64_t activations; // as observed last
@@ -148,6 +148,13 @@ struct sim_seen_version {
     bool described;
 };
 
+// What shards share and write they write in the order of their numbers, so that the order does not
+// depend on threads. In real time nobody waits: `wait` is NULL.
+struct sim_order {
+    void *ctx;
+    void (*wait)(void *ctx, uint32_t shard);
+};
+
 // A release statement some device of the shard verified a signature of.
 struct sim_statement {
     uint64_t hash;   // of the signed bytes
@@ -167,11 +174,13 @@ struct sim_shard {
     uint32_t number;
     uint32_t first; // index of its first device in the fleet
     uint32_t count;
+    uint32_t shards; // of the run
     struct sim_device *devices;
     struct sim_business_turn *business; // of each; NULL: apps ask for nothing
     struct sim_wheel wheel;
     struct sim_ledger ledger;
     struct sim_versions *versions;
+    struct sim_order order;
     struct sim_seen_version seen[SIM_VERSIONS_MAX];
     uint32_t seen_count;
     struct sim_statement statements[SIM_GRANTS_MAX]; // a ring of those seen last
@@ -238,6 +247,7 @@ struct sim_share {
     uint32_t first;  // index of its first device
     uint32_t count;
     const struct base_clock_port *clock; // virtual; NULL: real time
+    struct sim_shared_verify *verify;    // likewise, of all shards
 };
 
 // Shard: set up on the coordinator's thread, run on its own, torn down after it ended.
@@ -252,6 +262,10 @@ void sim_shard_run(struct sim_shard *shard); // until stop, or all devices are d
 void sim_shard_begin(struct sim_shard *shard);
 uint64_t sim_shard_turn(struct sim_shard *shard);
 void sim_shard_end(struct sim_shard *shard);
+// Counters into the mailbox: by itself in real time, by who moves the time in virtual time.
+void sim_shard_publish(struct sim_shard *shard);
+// Before something is written that shards share.
+void sim_shard_in_order(const struct sim_shard *shard);
 // Index in the population of a shard's device: its number in the fleet, or the first one of its
 // own series that `where` holds for.
 uint64_t sim_shard_index(const struct sim_shard *shard, uint32_t device);

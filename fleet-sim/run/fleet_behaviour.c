@@ -51,7 +51,7 @@ enum base_status sim_behaving_init(struct sim_shard *shard, const struct sim_ses
     behaving->sessions = sessions;
     sim_tally_init(&behaving->tally);
     behaving->place_bytes = sim_active_bytes();
-    behaving->place_max = options->active_max / options->threads;
+    behaving->place_max = options->active_max / sim_options_shards(options);
     behaving->place_max = behaving->place_max > 0 ? behaving->place_max : 1;
     if (behaving->place_max > shard->count) {
         behaving->place_max = shard->count;

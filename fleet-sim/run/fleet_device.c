@@ -220,6 +220,7 @@ static void slot_prepare(struct sim_shard *shard, struct sim_awake *awake, uint3
     memset(awake, 0, sizeof(*awake));
     awake->shard = shard;
     awake->device = index;
+    awake->index = number;
     awake->id = sim_population_device_id(&shard->population, number);
     (void)sim_exclusive_id(&shard->exclusive, shard->first + index, &awake->id);
     sim_population_draw(&shard->population, number, &awake->traits);

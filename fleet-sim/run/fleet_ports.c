@@ -18,6 +18,7 @@ uint8_t sim_shard_version(struct sim_shard *shard, const struct wire_sha256 *man
             return shard->seen[i].number;
         }
     }
+    sim_shard_in_order(shard);
     uint8_t number = sim_versions_intern(shard->versions, manifest);
     if (number != SIM_VERSION_NONE && shard->seen_count < SIM_VERSIONS_MAX) {
         shard->seen[shard->seen_count++] =
@@ -51,6 +52,7 @@ void sim_shard_describe(struct sim_shard *shard, uint8_t version,
             continue;
         }
         seen->described = true;
+        sim_shard_in_order(shard);
         sim_versions_describe(shard->versions, version, manifest->task_name, manifest->version);
         if (declared_bad(shard->options, shard->versions, version)) {
             (void)sim_versions_mark_bad(shard->versions, &seen->manifest);
@@ -159,6 +161,7 @@ static enum base_status http_start(void *ctx, uint32_t id, const struct dev_requ
     *exchange = (struct sim_exchange){
         .owner = awake,
         .device = awake->device,
+        .index = awake->index,
         .id = id,
         .started_us = shard->clock.mono_us(shard->clock.ctx),
         .kind = sim_exchange_kind_of(request->path),

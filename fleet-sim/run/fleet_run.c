@@ -45,7 +45,7 @@ struct sim_fleet {
     struct sim_sessions sessions;
     struct dev_model_store *models; // of all shards
     struct sim_credentials *credentials;
-    struct sim_shard *shards[SIM_THREADS_MAX];
+    struct sim_shard *shards[SIM_SHARDS_MAX];
     uint32_t shard_count;
     uint32_t started;
     struct event_base *base;
@@ -133,16 +133,19 @@ static enum base_status shards_init(struct sim_fleet *fleet, struct base_error *
     if (dev_model_store_new(0, &fleet->models) != BASE_OK) {
         return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
     }
-    for (uint32_t i = 0; i < options->threads; i++) {
-        uint32_t count =
-            options->devices / options->threads + (i < options->devices % options->threads ? 1 : 0);
+    const uint32_t shards = sim_options_shards(options);
+    _Static_assert(SIM_THREADS_MAX <= SIM_SHARDS_MAX, "a place for each");
+    for (uint32_t i = 0; i < shards; i++) {
+        uint32_t count = options->devices / shards + (i < options->devices % shards ? 1 : 0);
         struct sim_shard *shard = calloc(1, sizeof(*shard));
         if (shard == NULL) {
             return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
         }
         fleet->shards[fleet->shard_count++] = shard;
-        const struct sim_share share = {i, first, count,
-                                        fleet->virtual != NULL ? &fleet->clock : NULL};
+        struct sim_share share = {.number = i, .first = first, .count = count};
+        if (fleet->virtual != NULL) {
+            sim_virtual_share(fleet->virtual, &share);
+        }
         enum base_status status = sim_shard_init(shard, &share, options, &fleet->versions);
         if (status != BASE_OK) {
             return base_error_set(error, status, "cannot set up the devices: %s",
@@ -151,9 +154,6 @@ static enum base_status shards_init(struct sim_fleet *fleet, struct base_error *
         shard->runner.model_store = fleet->models;
         if (options->local) {
             BASE_TRY(sim_local_load(shard, options, error));
-        }
-        if (fleet->virtual != NULL) {
-            BASE_TRY(sim_virtual_attach(fleet->virtual, shard, error));
         }
         shard->credentials = fleet->credentials;
         BASE_TRY(sim_enrol_check(shard, error));
@@ -165,7 +165,8 @@ static enum base_status shards_init(struct sim_fleet *fleet, struct base_error *
         }
         first += count;
     }
-    return BASE_OK;
+    return fleet->virtual != NULL ? sim_virtual_attach(fleet->virtual, fleet->shards, error)
+                                  : BASE_OK;
 }
 
 static void *shard_main(void *shard)
@@ -641,7 +642,7 @@ static void tell_about(struct sim_fleet *fleet)
 static void gather(struct sim_fleet *fleet)
 {
     struct sim_run_result *result = &fleet->result;
-    const struct sim_ledger *ledgers[SIM_THREADS_MAX];
+    const struct sim_ledger *ledgers[SIM_SHARDS_MAX];
     base_hist_init(&result->latencies.lag_us);
     base_hist_init(&result->latencies.checkin_us);
     base_hist_init(&result->offer_to_run_us);

@@ -93,7 +93,7 @@ static enum base_status slots_init(struct sim_shard *shard)
     if (shard->slot_bytes == 0) {
         return BASE_ERR_INVALID;
     }
-    shard->awake_max = shard->options->awake_max / shard->options->threads;
+    shard->awake_max = shard->options->awake_max / shard->shards;
     shard->awake_max = shard->awake_max > 0 ? shard->awake_max : 1;
     if (shard->options->hints || shard->awake_max > shard->count) {
         shard->awake_max = shard->count;
@@ -133,7 +133,7 @@ static enum base_status network_init(struct sim_shard *shard)
     if (options->tls || own_tls) {
         BASE_TRY(h2_tls_new(NULL, &shard->tls));
     }
-    uint32_t dedicated = share(options->dedicated, options->threads, shard->number);
+    uint32_t dedicated = share(options->dedicated, shard->shards, shard->number);
     dedicated = dedicated < shard->count ? dedicated : shard->count;
     uint32_t others = shard->count - dedicated;
     uint32_t carriers = (others + options->per_carrier - 1) / options->per_carrier;
@@ -164,7 +164,7 @@ static void on_timer(evutil_socket_t socket, short what, void *ctx)
     (void)socket, (void)what, (void)ctx; // only ends the wait
 }
 
-static enum base_status shard_setup(struct sim_shard *shard)
+static enum base_status shard_setup(struct sim_shard *shard, struct sim_shared_verify *verify)
 {
     const struct base_alloc_port *alloc = base_alloc_heap();
     BASE_TRY(sim_ledger_init(&shard->ledger, alloc, shard->versions, shard->count));
@@ -186,15 +186,25 @@ static enum base_status shard_setup(struct sim_shard *shard)
     if (shard->options->local) {
         shard->real_crypto = sim_local_crypto(dev_crypto_openssl());
     }
-    BASE_TRY(sim_crypto_init(&shard->crypto, alloc, &shard->real_crypto, shard->store));
+    BASE_TRY(sim_crypto_init(&shard->crypto, alloc, &shard->real_crypto, shard->store, verify));
     BASE_TRY(sim_roots_begin(shard));
     sim_runner_init(&shard->runner, shard->store);
+    if (shard->virtual_time) {
+        return BASE_OK; // neither sockets nor waiting
+    }
     shard->base = event_base_new();
     shard->timer = shard->base != NULL ? evtimer_new(shard->base, on_timer, NULL) : NULL;
     if (shard->timer == NULL) {
         return BASE_ERR_NOMEM;
     }
-    return shard->options->local || shard->virtual_time ? BASE_OK : network_init(shard);
+    return shard->options->local ? BASE_OK : network_init(shard);
+}
+
+void sim_shard_in_order(const struct sim_shard *shard)
+{
+    if (shard->order.wait != NULL) {
+        shard->order.wait(shard->order.ctx, shard->number);
+    }
 }
 
 enum base_status sim_shard_init(struct sim_shard *shard, const struct sim_share *share,
@@ -210,6 +220,7 @@ enum base_status sim_shard_init(struct sim_shard *shard, const struct sim_share 
     shard->number = share->number;
     shard->first = share->first;
     shard->count = share->count;
+    shard->shards = sim_options_shards(options);
     shard->waiting_first = SIM_WHEEL_NONE;
     shard->waiting_last = SIM_WHEEL_NONE;
     base_hist_init(&shard->latencies.lag_us);
@@ -222,7 +233,7 @@ enum base_status sim_shard_init(struct sim_shard *shard, const struct sim_share 
     pthread_mutex_init(&shard->mailbox.lock, NULL);
     base_hist_init(&shard->mailbox.lag_us);
     base_hist_init(&shard->mailbox.checkin_us);
-    shard->status = shard_setup(shard);
+    shard->status = shard_setup(shard, share->verify);
     return shard->status;
 }
 
@@ -314,7 +325,7 @@ static void wake_due(struct sim_shard *shard, uint64_t now_us)
 // Intended time of the arrival of a shard's device: evenly spaced with a seeded jitter of one gap.
 static uint64_t arrival_us(const struct sim_shard *shard, uint32_t device)
 {
-    double rate = shard->options->arrival_rate / shard->options->threads;
+    double rate = shard->options->arrival_rate / shard->shards;
     uint64_t draw =
         sim_draw(shard->options->seed, (uint64_t)shard->first + device, SIM_STREAM_ARRIVAL);
     double jitter = (double)(draw >> 32) / 4294967296.0;
@@ -341,7 +352,7 @@ static void wake_arrivals(struct sim_shard *shard, uint64_t now_us, uint32_t bud
 
 // ---- The loop ----
 
-static void publish(struct sim_shard *shard, uint64_t now_us)
+void sim_shard_publish(struct sim_shard *shard)
 {
     struct sim_counters *counters = &shard->ledger.counters;
     counters->awake = shard->awake_count;
@@ -372,7 +383,6 @@ static void publish(struct sim_shard *shard, uint64_t now_us)
     pthread_mutex_unlock(&shard->mailbox.lock);
     base_hist_init(&shard->window_lag_us);
     base_hist_init(&shard->window_checkin_us);
-    shard->publish_us = now_us + PUBLISH_US;
 }
 
 static void serve_ready(struct sim_shard *shard)
@@ -437,8 +447,7 @@ static void connect_first(struct sim_shard *shard)
     uint64_t until_us = now_us + CONNECT_WAIT_US;
     uint32_t wanted = 0;
     if (shard->links != NULL) {
-        uint32_t dedicated =
-            share(shard->options->dedicated, shard->options->threads, shard->number);
+        uint32_t dedicated = share(shard->options->dedicated, shard->shards, shard->number);
         uint32_t others = shard->count > dedicated ? shard->count - dedicated : 0;
         wanted = (others + shard->options->per_carrier - 1) / shard->options->per_carrier;
     }
@@ -472,8 +481,9 @@ static uint64_t turn(struct sim_shard *shard, uint64_t now_us, uint64_t links_us
     }
     serve_ready(shard);
     now_us = shard->clock.mono_us(shard->clock.ctx);
-    if (now_us >= shard->publish_us) {
-        publish(shard, now_us);
+    if (now_us >= shard->publish_us && !shard->virtual_time) {
+        sim_shard_publish(shard);
+        shard->publish_us = now_us + PUBLISH_US;
     }
     return wait_us(shard, now_us, links_us);
 }
@@ -503,7 +513,7 @@ void sim_shard_end(struct sim_shard *shard)
         }
     }
     shard->end_us = shard->clock.mono_us(shard->clock.ctx);
-    publish(shard, shard->end_us);
+    sim_shard_publish(shard);
     atomic_store(&shard->done, true);
 }
 

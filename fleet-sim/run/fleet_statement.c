@@ -46,6 +46,7 @@ static struct sim_statement *statement_of(struct sim_shard *shard, const uint8_t
     }
     uint64_t task_id = wire_task_id(release->task_name);
     if (shard->ledger.task_id == 0) {
+        sim_shard_in_order(shard);
         shard->ledger.task_id = sim_versions_follow(shard->versions, task_id);
     }
     struct sim_statement *statement = &shard->statements[shard->statement_count % SIM_GRANTS_MAX];
@@ -68,6 +69,7 @@ static void grant(struct sim_shard *shard, struct sim_statement *statement,
     sim_signers_add(&statement->signers, key);
     enum sim_reach reach = sim_root_chain_reach(&shard->roots, release, &statement->signers);
     if (reach != statement->reach) {
+        sim_shard_in_order(shard);
         (void)sim_versions_grant(shard->versions, release, reach == SIM_REACH_BETA);
         statement->reach = (uint8_t)reach;
     }
@@ -122,6 +124,7 @@ void sim_statement_verified(struct sim_awake *awake, const uint8_t key[WIRE_PUBL
         if (!statement->brought && statement->version != SIM_VERSION_NONE &&
             entry->active != statement->version) {
             statement->brought = true;
+            sim_shard_in_order(shard);
             sim_versions_bring(shard->versions, release.rollout_id);
         }
         uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);

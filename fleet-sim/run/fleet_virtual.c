@@ -1,28 +1,149 @@
-// The loop of a run in virtual time. fleet_run.c calls it in place of threads and sockets: it lets
-// the shard and the gateway's core do what is due, then moves the clock to what is due next. Nobody
+// A run in virtual time, window by window. fleet_run.c calls it, a second at a time, in place of
+// threads and sockets. A window begins with the first thing that is due and is as long as the
+// fastest message is on its way: within it no shard can hear of another, nor of the core. Nobody
 // waits, so a quiet hour takes as long as what happens in it.
 //
-// The order within one moment is fixed: what is due at the gateway, then the shard's turn, until
-// neither has anything left. So a run depends on its options and the folder alone.
+// The order within a shard is fixed: at each moment the answers that are there, then the shard's
+// turn, until nothing is left. Messages have one order of all (virtual/flight_queue.h). What shards
+// share is written in their order. So a run depends on its options and the folder alone.
 #include "run/fleet_virtual.h"
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "ports/shared_verify.h"
 #include "virtual/core_folder.h"
 #include "virtual/core_gateway.h"
-#include "virtual/virtual_clock.h"
+#include "virtual/windows.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#define LINE 64 // of a cache: what two threads write lies apart
+
+// What a run has of a shard.
+struct part {
+    _Alignas(LINE) struct sim_virtual_clock clock;
+    struct base_clock_port port;
+    struct sim_shard *shard;
+    uint64_t next_us; // when it has something to do by itself
+    struct sim_core_link link;
+};
 
 struct sim_virtual {
     const struct sim_options *options;
     struct sim_virtual_clock clock;
     struct base_clock_port port;
     struct base_log log;
+    struct part *parts;
+    struct sim_core_link *links[SIM_SHARDS_MAX];
+    uint32_t part_count;
+    struct sim_delay_port delay;
+    struct sim_virtual_clock core_clock;
     struct sim_core_gateway *gateway;
-    struct sim_shard *shard;
+    uint64_t core_next_us;
+    struct sim_shared_verify *verify; // what was verified, of all shards
+    struct sim_vms *vms;              // of each thread
+    struct sim_windows *windows;
+    uint32_t window;
+    uint64_t window_end_us;
     uint64_t digest;
 };
+
+// ---- A window
+
+// On any thread.
+static void run_shard(void *ctx, uint32_t worker, uint32_t task)
+{
+    struct sim_virtual *virtual = ctx;
+    struct part *part = &virtual->parts[task];
+    part->shard->runner.vms = &virtual->vms[worker];
+    sim_core_link_collect(&part->link);
+    uint64_t next_us = part->next_us;
+    for (;;) {
+        uint64_t due_us = sim_core_link_due_us(&part->link);
+        next_us = due_us < next_us ? due_us : next_us;
+        if (next_us >= virtual->window_end_us) {
+            break;
+        }
+        if (next_us > part->clock.now_us) {
+            sim_virtual_clock_move(&part->clock, next_us);
+        }
+        sim_core_link_deliver(&part->link);
+        next_us = sim_shard_turn(part->shard);
+    }
+    part->next_us = next_us;
+}
+
+static void run_core(void *ctx)
+{
+    struct sim_virtual *virtual = ctx;
+    virtual->core_next_us = sim_core_gateway_run(virtual->gateway, virtual->window_end_us);
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+// When something is due next, of messages that are posted too.
+static uint64_t earliest_us(const struct sim_virtual *virtual)
+{
+    uint64_t next_us = virtual->core_next_us;
+    uint32_t parity = virtual->window & 1;
+    for (uint32_t i = 0; i < virtual->part_count; i++) {
+        const struct part *part = &virtual->parts[i];
+        next_us = least(next_us, part->next_us);
+        next_us = least(next_us, part->link.up[parity].due_us);
+        next_us = least(next_us, part->link.down[parity].due_us);
+    }
+    return next_us;
+}
+
+// One window, or none: nothing is due before `until_us`.
+static bool run_window(struct sim_virtual *virtual, uint64_t until_us)
+{
+    uint32_t tasks[SIM_SHARDS_MAX];
+    uint32_t count = 0;
+    uint64_t from_us = earliest_us(virtual);
+    if (from_us >= until_us) {
+        return false;
+    }
+    uint32_t posted = virtual->window & 1;
+    virtual->window++;
+    virtual->window_end_us = least(from_us + virtual->delay.least_us, until_us);
+    for (uint32_t i = 0; i < virtual->part_count; i++) {
+        const struct part *part = &virtual->parts[i];
+        // What was posted is taken out, whenever it arrives: the core writes there once more in the
+        // window after this.
+        if (part->next_us < virtual->window_end_us || part->link.down[posted].first != NULL) {
+            tasks[count++] = i;
+        }
+    }
+    sim_windows_run(virtual->windows, tasks, count);
+    return true;
+}
+
+void sim_virtual_run(struct sim_virtual *virtual, uint64_t until_us)
+{
+    base_assert(virtual->gateway != NULL);
+    while (run_window(virtual, until_us)) {
+    }
+    sim_virtual_clock_move(&virtual->clock, until_us);
+    sim_virtual_clock_move(&virtual->core_clock, until_us);
+    for (uint32_t i = 0; i < virtual->part_count; i++) {
+        sim_virtual_clock_move(&virtual->parts[i].clock, until_us);
+        sim_shard_publish(virtual->parts[i].shard);
+    }
+    sim_shared_verify_age(virtual->verify);
+}
+
+// ---- Life
+
+static void in_order(void *ctx, uint32_t shard)
+{
+    struct sim_virtual *virtual = ctx;
+    sim_windows_in_order(virtual->windows, shard);
+}
 
 enum base_status sim_virtual_new(const struct sim_options *options,
                                  struct sim_virtual **out_virtual, struct base_error *error)
@@ -30,23 +151,46 @@ enum base_status sim_virtual_new(const struct sim_options *options,
     uint64_t wall_us = 0;
     BASE_TRY(sim_core_folder_time(options->virtual_dir, &wall_us, error));
     struct sim_virtual *virtual = calloc(1, sizeof(*virtual));
-    if (virtual == NULL) {
+    uint32_t count = sim_options_shards(options);
+    struct part *parts = aligned_alloc(LINE, sizeof(*parts) * count);
+    if (virtual == NULL || parts == NULL || sim_shared_verify_new(&virtual->verify) != BASE_OK) {
+        free(virtual);
+        free(parts);
         return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
     }
+    memset(parts, 0, sizeof(*parts) * count);
     virtual->options = options;
+    virtual->parts = parts;
+    virtual->delay = sim_delay_constant();
     base_log_stderr(&virtual->log, BASE_LOG_WARN);
     sim_virtual_clock_init(&virtual->clock, wall_us);
+    sim_virtual_clock_init(&virtual->core_clock, wall_us);
     virtual->port = sim_virtual_clock_port(&virtual->clock);
+    for (uint32_t i = 0; i < count; i++) {
+        sim_virtual_clock_init(&parts[i].clock, wall_us);
+        parts[i].port = sim_virtual_clock_port(&parts[i].clock);
+    }
     *out_virtual = virtual;
     return BASE_OK;
 }
 
 void sim_virtual_free(struct sim_virtual *virtual)
 {
-    if (virtual != NULL) {
-        sim_core_gateway_free(virtual->gateway);
-        free(virtual);
+    if (virtual == NULL) {
+        return;
     }
+    sim_windows_free(virtual->windows);
+    sim_core_gateway_free(virtual->gateway);
+    for (uint32_t i = 0; i < virtual->part_count; i++) {
+        sim_core_link_done(&virtual->parts[i].link);
+    }
+    for (uint32_t i = 0; virtual->vms != NULL && i < virtual->options->threads; i++) {
+        sim_vms_done(&virtual->vms[i]);
+    }
+    sim_shared_verify_free(virtual->verify);
+    free(virtual->vms);
+    free(virtual->parts);
+    free(virtual);
 }
 
 const struct base_clock_port *sim_virtual_clock(const struct sim_virtual *virtual)
@@ -54,38 +198,71 @@ const struct base_clock_port *sim_virtual_clock(const struct sim_virtual *virtua
     return &virtual->port;
 }
 
-enum base_status sim_virtual_attach(struct sim_virtual *virtual, struct sim_shard *shard,
+void sim_virtual_share(const struct sim_virtual *virtual, struct sim_share *share)
+{
+    share->clock = &virtual->parts[share->number].port;
+    share->verify = virtual->verify;
+}
+
+static void part_attach(struct sim_virtual *virtual, uint32_t number, struct sim_shard *shard)
+{
+    struct part *part = &virtual->parts[number];
+    const struct sim_core_link_options link = {
+        .shard = number,
+        .first = shard->first,
+        .clock = part->port,
+        .delay = virtual->delay,
+        .events = sim_device_events(shard),
+        .window = &virtual->window,
+        .log = &virtual->log,
+    };
+    sim_core_link_init(&part->link, &link);
+    virtual->links[number] = &part->link;
+    virtual->part_count++;
+    part->shard = shard;
+    part->next_us = part->clock.now_us;
+    shard->transport = sim_core_link_transport(&part->link);
+    shard->order = (struct sim_order){.ctx = virtual, .wait = in_order};
+    sim_shard_begin(shard);
+}
+
+static enum base_status threads_start(struct sim_virtual *virtual)
+{
+    uint32_t threads = virtual->options->threads;
+    virtual->vms = calloc(threads, sizeof(*virtual->vms));
+    if (virtual->vms == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    const struct sim_windows_options options = {
+        .threads = threads, .ctx = virtual, .run = run_shard, .first = run_core};
+    return sim_windows_new(&options, &virtual->windows);
+}
+
+enum base_status sim_virtual_attach(struct sim_virtual *virtual, struct sim_shard *const *shards,
                                     struct base_error *error)
 {
+    for (uint32_t i = 0; i < sim_options_shards(virtual->options); i++) {
+        part_attach(virtual, i, shards[i]);
+    }
     const struct sim_core_gateway_options options = {
         .dir = virtual->options->virtual_dir,
-        .clock = virtual->port,
+        .clock = &virtual->core_clock,
         .seed = virtual->options->seed,
         .devices = virtual->options->devices,
-        .delay = sim_delay_constant(),
-        .events = sim_device_events(shard),
+        .links = virtual->links,
+        .link_count = virtual->part_count,
+        .window = &virtual->window,
         .log = &virtual->log,
     };
     BASE_TRY(sim_core_gateway_new(&options, &virtual->gateway, error));
-    shard->transport = sim_core_gateway_transport(virtual->gateway);
-    virtual->shard = shard;
-    sim_shard_begin(shard);
-    return BASE_OK;
-}
-
-void sim_virtual_run(struct sim_virtual *virtual, uint64_t until_us)
-{
-    base_assert(virtual->gateway != NULL);
-    while (virtual->clock.now_us < until_us) {
-        sim_core_gateway_step(virtual->gateway);
-        uint64_t next_us = sim_shard_turn(virtual->shard);
-        uint64_t due_us = sim_core_gateway_due_us(virtual->gateway);
-        next_us = due_us < next_us ? due_us : next_us;
-        next_us = next_us < until_us ? next_us : until_us;
-        if (next_us > virtual->clock.now_us) {
-            sim_virtual_clock_move(&virtual->clock, next_us);
-        }
+    for (uint32_t i = 0; i < virtual->part_count; i++) {
+        virtual->parts[i].link.options.gateway = virtual->gateway;
     }
+    if (threads_start(virtual) != BASE_OK) {
+        return base_error_set(error, BASE_ERR_NOMEM, "cannot start %u threads",
+                              virtual->options->threads);
+    }
+    return BASE_OK;
 }
 
 int sim_virtual_answer(void *ctx, const char *path, struct base_buffer *out)
@@ -93,6 +270,8 @@ int sim_virtual_answer(void *ctx, const char *path, struct base_buffer *out)
     struct sim_virtual *virtual = ctx;
     return sim_core_gateway_ask(virtual->gateway, path, out);
 }
+
+// ---- What the run was
 
 static void take(struct sim_virtual *virtual, const void *bytes, size_t size)
 {
@@ -111,10 +290,8 @@ void sim_virtual_note(struct sim_virtual *virtual, const struct sim_counters *co
     take(virtual, facts, sizeof(facts));
 }
 
-uint64_t sim_virtual_digest(const struct sim_virtual *virtual)
+static void take_ledger(struct sim_virtual *virtual, const struct sim_ledger *ledger)
 {
-    struct sim_virtual whole = *virtual;
-    const struct sim_ledger *ledger = &virtual->shard->ledger;
     for (uint32_t i = 0; i < ledger->count; i++) {
         const struct sim_ledger_entry *entry = &ledger->entries[i];
         const struct sim_ledger_masks masks = sim_ledger_masks(ledger, i);
@@ -124,7 +301,15 @@ uint64_t sim_virtual_digest(const struct sim_virtual *virtual)
             entry->ran_ms,      entry->active,        entry->outcome,
             entry->activations,
         };
-        take(&whole, facts, sizeof(facts));
+        take(virtual, facts, sizeof(facts));
+    }
+}
+
+uint64_t sim_virtual_digest(const struct sim_virtual *virtual)
+{
+    struct sim_virtual whole = {.digest = virtual->digest};
+    for (uint32_t i = 0; i < virtual->part_count; i++) {
+        take_ledger(&whole, &virtual->parts[i].shard->ledger);
     }
     return whole.digest;
 }

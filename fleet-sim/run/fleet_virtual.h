@@ -1,5 +1,7 @@
-// A run in virtual time: one shard, the gateway's core in this process, and the clock that both
-// read. The coordinator's thread does all of it.
+// A run in virtual time: logical shards, the gateway's core in this process, and the windows in
+// which they go on apart from each other (virtual/windows.h), on as many threads as are asked for.
+// How many shards there are depends on the number of devices alone, so the number of threads does
+// not change what happens.
 #ifndef SIM_FLEET_VIRTUAL_H
 #define SIM_FLEET_VIRTUAL_H
 
@@ -12,11 +14,17 @@ struct sim_virtual;
 BASE_NODISCARD enum base_status sim_virtual_new(const struct sim_options *options,
                                                 struct sim_virtual **out_virtual,
                                                 struct base_error *error);
-void sim_virtual_free(struct sim_virtual *virtual); // accepts NULL
+// After the shards ended; accepts NULL.
+void sim_virtual_free(struct sim_virtual *virtual);
+// The coordinator's: it shows a time that all shards and the core have come to.
 const struct base_clock_port *sim_virtual_clock(const struct sim_virtual *virtual);
-// Opens the gateway for the shard's devices. What opening it gives.
-BASE_NODISCARD enum base_status
-sim_virtual_attach(struct sim_virtual *virtual, struct sim_shard *shard, struct base_error *error);
+// What a shard, by its number in *share, has of the run: a clock of its own, and the memo of all.
+void sim_virtual_share(const struct sim_virtual *virtual, struct sim_share *share);
+// Opens the gateway for the devices of all shards, which are set up, and starts the threads. What
+// opening it gives.
+BASE_NODISCARD enum base_status sim_virtual_attach(struct sim_virtual *virtual,
+                                                   struct sim_shard *const *shards,
+                                                   struct base_error *error);
 // Everything that is due before `until_us`, and what comes of it; then it is `until_us`.
 void sim_virtual_run(struct sim_virtual *virtual, uint64_t until_us);
 // As sim_watch_options.answer; `ctx` is the struct sim_virtual.

@@ -16,6 +16,7 @@
 #define KERNEL_SOCKET_BYTES  (12 * 1024)
 #define FIXED_BYTES          (11ull * 1024 * 1024) // the program and its libraries
 #define THREAD_BYTES         (12ull * 1024 * 1024) // tables of the content store, most of it
+#define SHARD_BYTES          (1536ull * 1024)      // of one in virtual time: timers, most of it
 #define MIB                  (1024.0 * 1024.0)
 
 void sim_machine_read(struct sim_machine *out)
@@ -74,9 +75,12 @@ static void compute(const struct sim_options *options, struct sim_budget *out)
     out->connection_bytes =
         (uint64_t)out->carriers * CARRIER_BYTES + out->dedicated * dedicated_bytes;
     uint64_t alone = options->real_every > 0 ? options->devices / options->real_every : 0;
-    out->content_bytes = (options->threads + alone) * (uint64_t)options->content_mib * 1024 * 1024;
+    out->content_bytes =
+        (sim_options_shards(options) + alone) * (uint64_t)options->content_mib * 1024 * 1024;
     out->kernel_bytes = out->sockets * 2 * KERNEL_SOCKET_BYTES;
-    out->fixed_bytes = FIXED_BYTES + options->threads * THREAD_BYTES;
+    uint64_t shard_bytes = sockets || options->local ? 0 : SHARD_BYTES;
+    out->fixed_bytes =
+        FIXED_BYTES + options->threads * THREAD_BYTES + sim_options_shards(options) * shard_bytes;
     out->memory_bytes = out->awake_bytes + out->record_bytes + out->connection_bytes +
                         out->kernel_bytes + out->content_bytes + out->fixed_bytes;
     out->ramp_s = options->arrival_rate > 0 ? options->devices / options->arrival_rate : 0;

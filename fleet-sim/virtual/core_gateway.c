@@ -1,11 +1,8 @@
-// The gateway's core as the far end of virtual devices' requests. run/fleet_virtual.c steps it; a
-// shard's devices reach it through the transport, as they reach a gateway through
-// ports/sim_links.c.
+// The gateway's core as the far end of virtual devices' requests. run/fleet_virtual.c runs it
+// window by window, on one thread; core_link.c is the near end.
 //
-// A request is copied and put in the row of those on their way; when it is there the core handles
-// it, now or after a commit, and the answer is put in the row of those on their way back. Every
-// message takes as long as every other, so both rows are in the order of time. What the core posts
-// to its worker runs at once.
+// Requests wait in a queue until they are there; the core handles each then, now or after a commit,
+// and the answer is posted to the link it came by. What the core posts to its worker runs at once.
 #include "virtual/core_gateway.h"
 
 #include "api/api.h"
@@ -21,24 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ADMIN_TOKEN    "the operator of a run in virtual time"
-#define DEVICES_A_PEER 1024u // devices that share an address, as behind the NAT of a provider
-
-struct sim_flight {
-    struct sim_flight *next;
-    struct sim_core_gateway *gateway;
-    struct sim_exchange *asked; // NULL: nobody waits any more
-    uint64_t due_us;
-    bool own; // an operator's: it is answered within the call
-    bool finished;
-    struct base_arena arena;
-    struct gw_exchange exchange;
-};
-
-struct row {
-    struct sim_flight *first;
-    struct sim_flight **last;
-};
+#define ADMIN_TOKEN "the operator of a run in virtual time"
 
 struct sim_core_gateway {
     struct sim_core_gateway_options options;
@@ -49,37 +29,16 @@ struct sim_core_gateway {
     struct gw_worker *worker;
     struct gw_message *message_first;
     struct gw_message **message_last;
-    struct row coming;
-    struct row going;
+    struct sim_flight_queue coming;
+    uint64_t answers;
     uint64_t alarm_us; // UINT64_MAX: none
     uint64_t write_us; // likewise
     uint64_t tick_us;
 };
 
-static void row_init(struct row *row)
-{
-    row->first = NULL;
-    row->last = &row->first;
-}
-
-static void row_add(struct row *row, struct sim_flight *flight)
-{
-    flight->next = NULL;
-    *row->last = flight;
-    row->last = &flight->next;
-}
-
-static struct sim_flight *row_take(struct row *row)
-{
-    struct sim_flight *flight = row->first;
-    row->first = flight->next;
-    row->last = row->first != NULL ? row->last : &row->first;
-    return flight;
-}
-
 static uint64_t now_us(const struct sim_core_gateway *gateway)
 {
-    return gateway->options.clock.mono_us(gateway->options.clock.ctx);
+    return gateway->options.clock->now_us;
 }
 
 // ---- What the core asks of its transport
@@ -110,184 +69,15 @@ static void set_alarm(void *ctx, uint32_t after_us)
     gateway->alarm_us = now_us(gateway) + after_us;
 }
 
-// ---- Flights
-
-static void flight_free(struct sim_flight *flight)
-{
-    gw_blob_release(flight->exchange.reply.blob);
-    base_arena_done(&flight->arena);
-    free(flight);
-}
-
 // The core is done with it: the answer is on its way.
-static void finish(struct gw_exchange *exchange)
+void sim_core_gateway_finish(struct gw_exchange *exchange)
 {
     struct sim_flight *flight = exchange->owner;
-    struct sim_core_gateway *gateway = flight->gateway;
     flight->finished = true;
     if (!flight->own) {
-        flight->due_us = now_us(gateway) + gateway->options.delay.least_us;
-        row_add(&gateway->going, flight);
+        struct sim_core_gateway *gateway = flight->link->options.gateway;
+        sim_core_link_answer(flight, now_us(gateway), gateway->answers++);
     }
-}
-
-static struct sim_flight *flight_new(struct sim_core_gateway *gateway, enum gw_method method,
-                                     struct base_str path)
-{
-    struct sim_flight *flight = calloc(1, sizeof(*flight));
-    if (flight == NULL) {
-        return NULL;
-    }
-    base_arena_init(&flight->arena, base_alloc_heap(), 0, 0);
-    flight->gateway = gateway;
-    flight->exchange.arena = &flight->arena;
-    flight->exchange.owner = flight;
-    flight->exchange.finish = finish;
-    flight->exchange.request.method = method;
-    flight->exchange.request.path = path;
-    flight->exchange.request.proven = &flight->exchange.proven;
-    return flight;
-}
-
-// A copy in the flight's arena; empty stays empty. False: no memory.
-static bool keep(struct sim_flight *flight, struct base_str text, struct base_str *out)
-{
-    if (text.size == 0) {
-        return true;
-    }
-    char *copy = base_arena_copy(&flight->arena, text.data, text.size);
-    *out = (struct base_str){copy, text.size};
-    return copy != NULL;
-}
-
-static bool keep_range(struct sim_flight *flight, uint64_t from)
-{
-    char text[32];
-    int size = snprintf(text, sizeof(text), "bytes=%llu-", (unsigned long long)from);
-    return from == 0 ||
-           keep(flight, (struct base_str){text, (size_t)size}, &flight->exchange.request.range);
-}
-
-static bool request_keep(struct sim_flight *flight, const struct sim_exchange *asked,
-                         const struct dev_request *request)
-{
-    struct gw_request *to = &flight->exchange.request;
-    bool good =
-        keep(flight, request->path, &to->path) && keep(flight, request->device, &to->device) &&
-        keep(flight, request->profile, &to->profile) && keep(flight, request->nonce, &to->nonce) &&
-        keep(flight, asked->credential, &to->credential) && keep_range(flight, request->range_from);
-    if (good && request->body_bytes > 0) {
-        to->body = base_arena_copy(&flight->arena, request->body, request->body_bytes);
-        to->body_bytes = request->body_bytes;
-        good = to->body != NULL;
-    }
-    to->peer = 1 + asked->device / DEVICES_A_PEER;
-    to->secure = true;
-    return good;
-}
-
-// ---- The transport
-
-static enum base_status start(void *ctx, struct sim_exchange *exchange,
-                              const struct dev_request *request)
-{
-    struct sim_core_gateway *gateway = ctx;
-    enum gw_method method = request->method == DEV_METHOD_POST ? GW_METHOD_POST : GW_METHOD_GET;
-    struct sim_flight *flight = flight_new(gateway, method, request->path);
-    if (flight == NULL || !request_keep(flight, exchange, request)) {
-        if (flight != NULL) {
-            flight_free(flight);
-        }
-        return BASE_ERR_NOMEM;
-    }
-    flight->asked = exchange;
-    exchange->flight = flight;
-    flight->due_us = now_us(gateway) + gateway->options.delay.least_us;
-    row_add(&gateway->coming, flight);
-    return BASE_OK;
-}
-
-static void cancel(void *ctx, struct sim_exchange *exchange)
-{
-    (void)ctx;
-    struct sim_flight *flight = exchange->flight;
-    flight->asked = NULL;
-    flight->exchange.abandoned = true;
-    exchange->flight = NULL;
-}
-
-struct sim_transport sim_core_gateway_transport(struct sim_core_gateway *gateway)
-{
-    return (struct sim_transport){.ctx = gateway, .start = start, .cancel = cancel};
-}
-
-// ---- Answers
-
-static struct base_str header_of(const struct gw_reply *reply, const char *name)
-{
-    for (uint32_t i = 0; i < reply->header_count; i++) {
-        if (base_str_equal(reply->headers[i].name, base_str_of(name))) {
-            return reply->headers[i].value;
-        }
-    }
-    return (struct base_str){NULL, 0};
-}
-
-static struct dev_response_head head_of(const struct gw_reply *reply)
-{
-    struct base_str coding = header_of(reply, "content-encoding");
-    uint64_t retry_s = 0;
-    if (base_str_u64(header_of(reply, "retry-after"), &retry_s) != BASE_OK) {
-        retry_s = 0;
-    }
-    return (struct dev_response_head){
-        .status = reply->status,
-        .encoding = coding.size == 0 ? DEV_ENCODING_IDENTITY : DEV_ENCODING_OTHER,
-        .content_bytes = reply->kind == GW_REPLY_BLOB ? reply->blob_bytes : reply->body_bytes,
-        .range_from = reply->status == 206 ? reply->blob_from : 0,
-        .retry_after_s = (uint32_t)retry_s,
-    };
-}
-
-// A device may cancel while it is told.
-static void tell_body(struct sim_flight *flight)
-{
-    const struct sim_transport_events *events = &flight->gateway->options.events;
-    const struct gw_reply *reply = &flight->exchange.reply;
-    if (reply->kind == GW_REPLY_BYTES && reply->body_bytes > 0) {
-        events->body(events->ctx, flight->asked, reply->body, reply->body_bytes);
-    }
-    uint64_t end = reply->blob_from + reply->blob_bytes;
-    for (uint64_t at = reply->blob_from; reply->kind == GW_REPLY_BLOB && at < end;) {
-        size_t size = 0;
-        const uint8_t *bytes = gw_blob_bytes(reply->blob, at, &size);
-        base_check(bytes != NULL && size > 0);
-        size = size < end - at ? size : (size_t)(end - at);
-        if (flight->asked == NULL) {
-            return;
-        }
-        events->body(events->ctx, flight->asked, bytes, size);
-        at += size;
-    }
-}
-
-static void deliver(struct sim_flight *flight)
-{
-    const struct sim_transport_events *events = &flight->gateway->options.events;
-    const struct gw_reply *reply = &flight->exchange.reply;
-    bool served = reply->kind == GW_REPLY_BYTES || reply->kind == GW_REPLY_BLOB;
-    if (flight->asked != NULL && served) {
-        struct dev_response_head head = head_of(reply);
-        events->head(events->ctx, flight->asked, &head);
-    }
-    if (flight->asked != NULL && served) {
-        tell_body(flight);
-    }
-    if (flight->asked != NULL) {
-        flight->asked->flight = NULL;
-        events->end(events->ctx, flight->asked, served ? BASE_OK : BASE_ERR_UNSUPPORTED);
-    }
-    flight_free(flight);
 }
 
 // ---- Steps
@@ -315,30 +105,19 @@ static void tick(struct sim_core_gateway *gateway)
     write_all(gateway);
 }
 
-uint64_t sim_core_gateway_due_us(const struct sim_core_gateway *gateway)
+static uint64_t due_us(const struct sim_core_gateway *gateway)
 {
-    uint64_t due_us = gateway->tick_us;
-    due_us = gateway->alarm_us < due_us ? gateway->alarm_us : due_us;
-    due_us = gateway->write_us < due_us ? gateway->write_us : due_us;
-    if (gateway->coming.first != NULL && gateway->coming.first->due_us < due_us) {
-        due_us = gateway->coming.first->due_us;
-    }
-    if (gateway->going.first != NULL && gateway->going.first->due_us < due_us) {
-        due_us = gateway->going.first->due_us;
-    }
-    return due_us;
+    uint64_t due = sim_flight_queue_due_us(&gateway->coming);
+    due = gateway->tick_us < due ? gateway->tick_us : due;
+    due = gateway->alarm_us < due ? gateway->alarm_us : due;
+    return gateway->write_us < due ? gateway->write_us : due;
 }
 
-void sim_core_gateway_step(struct sim_core_gateway *gateway)
+static void step(struct sim_core_gateway *gateway)
 {
     uint64_t now = now_us(gateway);
-    while (gateway->coming.first != NULL && gateway->coming.first->due_us <= now) {
-        struct sim_flight *flight = row_take(&gateway->coming);
-        if (flight->asked == NULL) {
-            flight_free(flight); // its device went away: so did the request
-        } else {
-            handle(gateway, flight);
-        }
+    while (sim_flight_queue_due_us(&gateway->coming) <= now) {
+        handle(gateway, sim_flight_queue_take(&gateway->coming));
     }
     if (gateway->alarm_us <= now) {
         gateway->alarm_us = UINT64_MAX;
@@ -353,9 +132,50 @@ void sim_core_gateway_step(struct sim_core_gateway *gateway)
         gateway->tick_us = now + SIM_CORE_TICK_US;
         tick(gateway);
     }
-    while (gateway->going.first != NULL && gateway->going.first->due_us <= now) {
-        deliver(row_take(&gateway->going));
+}
+
+// What the shards posted in the window before.
+static void collect(struct sim_core_gateway *gateway)
+{
+    for (uint32_t i = 0; i < gateway->options.link_count; i++) {
+        struct sim_core_link *link = gateway->options.links[i];
+        struct sim_post *post = &link->up[(*gateway->options.window & 1) ^ 1];
+        for (struct sim_flight *flight = post->first; flight != NULL; flight = flight->next) {
+            if (sim_flight_queue_add(&gateway->coming, flight) != BASE_OK) {
+                base_log_error(gateway->options.log, "fleet", "out of memory: a request is lost");
+            }
+        }
+        sim_post_clear(post);
     }
+}
+
+uint64_t sim_core_gateway_run(struct sim_core_gateway *gateway, uint64_t until_us)
+{
+    collect(gateway);
+    uint64_t due = due_us(gateway);
+    while (due < until_us) {
+        sim_virtual_clock_move(gateway->options.clock, due);
+        step(gateway);
+        due = due_us(gateway);
+    }
+    return due;
+}
+
+static struct sim_flight *own_flight(struct base_str path)
+{
+    struct sim_flight *flight = calloc(1, sizeof(*flight));
+    if (flight != NULL) {
+        base_arena_init(&flight->arena, base_alloc_heap(), 0, 0);
+        flight->own = true;
+        flight->exchange.arena = &flight->arena;
+        flight->exchange.owner = flight;
+        flight->exchange.finish = sim_core_gateway_finish;
+        flight->exchange.request.method = GW_METHOD_GET;
+        flight->exchange.request.path = path;
+        flight->exchange.request.loopback = true;
+        flight->exchange.request.proven = &flight->exchange.proven;
+    }
+    return flight;
 }
 
 int sim_core_gateway_ask(struct sim_core_gateway *gateway, const char *path,
@@ -364,12 +184,10 @@ int sim_core_gateway_ask(struct sim_core_gateway *gateway, const char *path,
     struct base_str whole = base_str_of(path);
     const char *query = strchr(path, '?');
     size_t size = query != NULL ? (size_t)(query - path) : whole.size;
-    struct sim_flight *flight = flight_new(gateway, GW_METHOD_GET, (struct base_str){path, size});
+    struct sim_flight *flight = own_flight((struct base_str){path, size});
     if (flight == NULL) {
         return 0;
     }
-    flight->own = true;
-    flight->exchange.request.loopback = true;
     flight->exchange.request.authorization = BASE_STR("Bearer " ADMIN_TOKEN);
     if (query != NULL) {
         flight->exchange.request.query = base_str_of(query + 1);
@@ -384,7 +202,8 @@ int sim_core_gateway_ask(struct sim_core_gateway *gateway, const char *path,
     if (base_buffer_add(out, reply->body, reply->body_bytes) != BASE_OK) {
         status = 0;
     }
-    flight_free(flight);
+    base_arena_done(&flight->arena);
+    free(flight);
     return status;
 }
 
@@ -399,10 +218,10 @@ static enum base_status core_open(struct sim_core_gateway *gateway, struct base_
         .control_thread = false,
         .no_writer_thread = true,
         .unproven_records = options->devices,
-        .unproven_per_address = DEVICES_A_PEER,
+        .unproven_per_address = SIM_CORE_DEVICES_A_PEER,
         .random = base_prng_port(&gateway->prng),
         .signer = &gateway->signer.port,
-        .clock = options->clock,
+        .clock = sim_virtual_clock_port(options->clock),
         .log = options->log,
     };
     BASE_TRY(gw_core_new(&core, &gateway->core, error));
@@ -427,8 +246,6 @@ enum base_status sim_core_gateway_new(const struct sim_core_gateway_options *opt
     }
     gateway->options = *options;
     gateway->message_last = &gateway->message_first;
-    row_init(&gateway->coming);
-    row_init(&gateway->going);
     gateway->alarm_us = UINT64_MAX;
     gateway->write_us = UINT64_MAX;
     gateway->tick_us = now_us(gateway) + SIM_CORE_TICK_US;
@@ -461,12 +278,7 @@ void sim_core_gateway_free(struct sim_core_gateway *gateway)
         pump(gateway);
     }
     gw_core_free(gateway->core);
-    while (gateway->coming.first != NULL) {
-        flight_free(row_take(&gateway->coming));
-    }
-    while (gateway->going.first != NULL) {
-        flight_free(row_take(&gateway->going));
-    }
+    sim_flight_queue_done(&gateway->coming);
     sim_core_signer_close(&gateway->signer);
     sim_core_folder_remove(&gateway->folder);
     free(gateway);

@@ -3,31 +3,32 @@
 // gateway that is not running, so a run meets the tasks, rollouts and devices that are there, and
 // changes nothing of them.
 //
-// What is modelled: a message takes what `delay` says, each way as long, reports are durable
-// `commit_us` after the first that waits, and the core's own work takes no time. Nothing is read
-// from the host's clock. One thread. Hint streams and tunnels are not served: who asks for one is
-// told that there is none.
+// What is modelled: a message takes what `delay` of its link says, each way as long, reports are
+// durable `commit_us` after the first that waits, and the core's own work takes no time. Nothing is
+// read from the host's clock. One thread. Hint streams and tunnels are not served: who asks for one
+// is told that there is none.
 #ifndef SIM_CORE_GATEWAY_H
 #define SIM_CORE_GATEWAY_H
 
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/ports.h"
-#include "ports/sim_delay.h"
-#include "ports/sim_transport.h"
+#include "virtual/core_link.h"
+#include "virtual/virtual_clock.h"
 
-#define SIM_CORE_TICK_US   500000u // as the gateway's default (rollout.tick_ms)
-#define SIM_CORE_COMMIT_US 5000u   // from a report to the disk
+#define SIM_CORE_TICK_US        500000u // as the gateway's default (rollout.tick_ms)
+#define SIM_CORE_COMMIT_US      5000u   // from a report to the disk
+#define SIM_CORE_DEVICES_A_PEER 1024u   // that share an address, as behind the NAT of a provider
 
 struct sim_core_gateway;
 struct sim_core_gateway_options {
-    const char *dir;              // data folder that is copied
-    struct base_clock_port clock; // virtual
-    uint64_t seed;                // of all that the core draws
-    uint32_t devices;             // that may come, strangers all
-    struct sim_delay_port delay;
-    struct sim_transport_events events;
+    const char *dir;                    // data folder that is copied
+    struct sim_virtual_clock *clock;    // its own
+    uint64_t seed;                      // of all that the core draws
+    uint32_t devices;                   // that may come, strangers all
+    struct sim_core_link *const *links; // to the shards
+    uint32_t link_count;
+    const uint32_t *window; // number of the window that is
     const struct base_log *log;
 };
 
@@ -37,12 +38,11 @@ BASE_NODISCARD enum base_status sim_core_gateway_new(const struct sim_core_gatew
                                                      struct sim_core_gateway **out_gateway,
                                                      struct base_error *error);
 void sim_core_gateway_free(struct sim_core_gateway *gateway); // and the copy; accepts NULL
-// How devices reach it.
-struct sim_transport sim_core_gateway_transport(struct sim_core_gateway *gateway);
-// When sim_core_gateway_step has something to do.
-uint64_t sim_core_gateway_due_us(const struct sim_core_gateway *gateway);
-// Does what is due now.
-void sim_core_gateway_step(struct sim_core_gateway *gateway);
+// A window: what the shards posted in the one before is taken, and everything that is due before
+// `until_us` is done. When the next is; UINT64_MAX: nothing.
+uint64_t sim_core_gateway_run(struct sim_core_gateway *gateway, uint64_t until_us);
+// gw_exchange.finish of every flight.
+void sim_core_gateway_finish(struct gw_exchange *exchange);
 // An operator's question, answered before it returns: the status. The body is added to `out`.
 int sim_core_gateway_ask(struct sim_core_gateway *gateway, const char *path,
                          struct base_buffer *out);

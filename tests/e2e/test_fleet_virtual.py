@@ -100,6 +100,17 @@ class FleetVirtual(unittest.TestCase):
         self.assertNotEqual(first["virtual"]["digest"], other["virtual"]["digest"])
         self.assertGreater(first["totals"]["crashes"], 0)
 
+    def test_any_number_of_threads_gives_the_same_run(self):
+        for name, options in (("calm", ()), ("kills", ("--kills", "5%", "--seed", "3"))):
+            runs = [self.run_fleet(f"{name}-{threads}", "--threads", str(threads), "--until-coverage", "100%", "--duration", "900",
+                                   "--arrival-rate", "400", "--real-every", "100", *options, devices=2000) for threads in (1, 2, 5)]
+            for run in runs[1:]:
+                self.assertEqual(run["virtual"]["digest"], runs[0]["virtual"]["digest"])
+                for part in ("totals", "latency_us", "versions", "trust", "oracles", "duration_s"):
+                    self.assertEqual(run[part], runs[0][part], part)
+            self.assertEqual(runs[0]["outcome"], "passed")
+            self.assertEqual(runs[0]["totals"]["crashes"] > 0, name == "kills")
+
     def test_a_bad_release_is_rolled_back(self):
         result = self.run_fleet("bad", "--bad", 'os == "android" => exception @ 100%', "--bad-version", "1.0.0", "--duration", "1200",
                                 devices=1500)
@@ -169,7 +180,7 @@ class FleetVirtual(unittest.TestCase):
     def test_what_does_not_go_with_it_is_refused(self):
         self.assertIn("a gateway runs there: stop it", self.running)
         for word, arguments in (("--hints", ("--hints",)), ("--gateway", ("--gateway", "http://127.0.0.1:1")),
-                                ("--threads", ("--threads", "2")), ("--business", ("--business", "6")), ("--metrics", ("--metrics", "0"))):
+                                ("--business", ("--business", "6")), ("--metrics", ("--metrics", "0"))):
             self.assertIn(f"{word}", self.run_fleet("refused", *arguments, status=2))
         os.symlink(self.stack.path("gateway"), self.stack.path("link"))
         for name in ("gateway/", "link", "link//"):  # the same folder

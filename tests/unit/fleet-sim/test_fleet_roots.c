@@ -202,7 +202,7 @@ static void answers_for_one_device_are_not_kept(void **state)
     real.verify = accept;
     test_alloc_init(&alloc, SIZE_MAX);
     assert_int_equal(sim_store_new(&alloc.port, &real, &store), BASE_OK);
-    assert_int_equal(sim_crypto_init(&crypto, &alloc.port, &real, store), BASE_OK);
+    assert_int_equal(sim_crypto_init(&crypto, &alloc.port, &real, store, NULL), BASE_OK);
     struct dev_crypto_port port = sim_crypto_port(&crypto);
     const uint8_t key[WIRE_PUBLIC_KEY_BYTES] = {1};
     const uint8_t signature[WIRE_SIGNATURE_BYTES] = {2};
@@ -247,7 +247,7 @@ static void heads_of_trees_are_kept_for_a_while(void **state)
     real.verify = odd_only;
     test_alloc_init(&alloc, SIZE_MAX);
     assert_int_equal(sim_store_new(&alloc.port, &real, &store), BASE_OK);
-    assert_int_equal(sim_crypto_init(&crypto, &alloc.port, &real, store), BASE_OK);
+    assert_int_equal(sim_crypto_init(&crypto, &alloc.port, &real, store, NULL), BASE_OK);
     struct dev_crypto_port port = sim_crypto_port(&crypto);
     const uint8_t key[WIRE_PUBLIC_KEY_BYTES] = {1};
     uint8_t signature[WIRE_SIGNATURE_BYTES] = {2};

@@ -375,8 +375,8 @@ static void memo_equals_real_hash(void **state)
     rig_init(&rig);
     assert_int_equal(sim_store_add(rig.store, &rig.name, rig.content, CONTENT_BYTES, &blob),
                      BASE_OK);
-    assert_int_equal(sim_crypto_init(&crypto, &rig.alloc.port, dev_crypto_openssl(), rig.store),
-                     BASE_OK);
+    assert_int_equal(
+        sim_crypto_init(&crypto, &rig.alloc.port, dev_crypto_openssl(), rig.store, NULL), BASE_OK);
     struct dev_crypto_port port = sim_crypto_port(&crypto);
     struct wire_sha256 unknown = {{9}};
     for (uint32_t round = 0; round < 3000; round++) {
@@ -429,7 +429,7 @@ static void signatures_are_kept_by_all_of_their_input(void **state)
     struct dev_crypto_port real = *dev_crypto_openssl();
     real.verify = count_verify;
     real.ctx = &calls;
-    assert_int_equal(sim_crypto_init(&crypto, &rig.alloc.port, &real, rig.store), BASE_OK);
+    assert_int_equal(sim_crypto_init(&crypto, &rig.alloc.port, &real, rig.store, NULL), BASE_OK);
     struct dev_crypto_port port = sim_crypto_port(&crypto);
     uint8_t key[WIRE_PUBLIC_KEY_BYTES] = {5};
     uint8_t signature[WIRE_SIGNATURE_BYTES] = {5};

@@ -1,0 +1,284 @@
+// Virtual devices' requests on their way to the gateway's core, and its answers on their way back.
+// run/fleet_virtual.c steps it with the shard; core_gateway.c is the other end.
+//
+// A request is copied into a flight, which comes back as the answer and is then used again.
+#include "virtual/core_link.h"
+
+#include "base/alloc.h"
+#include "base/check.h"
+#include "svc/core.h"
+#include "virtual/core_gateway.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t now_us(const struct sim_core_link *link)
+{
+    return link->options.clock.mono_us(link->options.clock.ctx);
+}
+
+static uint32_t parity(const struct sim_core_link *link)
+{
+    return *link->options.window & 1;
+}
+
+void sim_core_link_init(struct sim_core_link *link, const struct sim_core_link_options *options)
+{
+    *link = (struct sim_core_link){.options = *options};
+    link->start_us = now_us(link);
+    for (uint32_t i = 0; i < 2; i++) {
+        sim_post_clear(&link->up[i]);
+        sim_post_clear(&link->down[i]);
+    }
+}
+
+void sim_core_link_done(struct sim_core_link *link)
+{
+    while (link->made != NULL) {
+        struct sim_flight *flight = link->made;
+        link->made = flight->made_next;
+        gw_blob_release(flight->exchange.reply.blob);
+        base_arena_done(&flight->arena);
+        free(flight);
+    }
+    sim_flight_queue_done(&link->coming);
+}
+
+// ---- Requests
+
+static void give_back(struct sim_flight *flight)
+{
+    gw_blob_release(flight->exchange.reply.blob);
+    flight->exchange.reply.blob = NULL;
+    base_arena_reset(&flight->arena);
+    flight->asked = NULL;
+    flight->next = flight->link->free;
+    flight->link->free = flight;
+}
+
+// Its memory is that of a flight that came back, if there is one.
+static struct sim_flight *flight_take(struct sim_core_link *link)
+{
+    struct sim_flight *flight = link->free;
+    if (flight != NULL) {
+        link->free = flight->next;
+        memset(&flight->exchange, 0, sizeof(flight->exchange));
+        return flight;
+    }
+    flight = calloc(1, sizeof(*flight));
+    if (flight == NULL) {
+        return NULL;
+    }
+    base_arena_init(&flight->arena, base_alloc_heap(), 0, 0);
+    flight->link = link;
+    flight->made_next = link->made;
+    link->made = flight;
+    return flight;
+}
+
+// A copy in the flight's arena; empty stays empty. False: no memory.
+static bool keep(struct sim_flight *flight, struct base_str text, struct base_str *out)
+{
+    if (text.size == 0) {
+        return true;
+    }
+    char *copy = base_arena_copy(&flight->arena, text.data, text.size);
+    *out = (struct base_str){copy, text.size};
+    return copy != NULL;
+}
+
+static bool keep_range(struct sim_flight *flight, uint64_t from)
+{
+    char text[32];
+    int size = snprintf(text, sizeof(text), "bytes=%llu-", (unsigned long long)from);
+    return from == 0 ||
+           keep(flight, (struct base_str){text, (size_t)size}, &flight->exchange.request.range);
+}
+
+static bool request_keep(struct sim_flight *flight, const struct sim_exchange *asked,
+                         const struct dev_request *request)
+{
+    struct gw_request *to = &flight->exchange.request;
+    bool good =
+        keep(flight, request->device, &to->device) &&
+        keep(flight, request->profile, &to->profile) && keep(flight, request->nonce, &to->nonce) &&
+        keep(flight, asked->credential, &to->credential) && keep_range(flight, request->range_from);
+    if (good && request->body_bytes > 0) {
+        to->body = base_arena_copy(&flight->arena, request->body, request->body_bytes);
+        to->body_bytes = request->body_bytes;
+        good = to->body != NULL;
+    }
+    to->peer = 1 + (flight->link->options.first + asked->device) / SIM_CORE_DEVICES_A_PEER;
+    to->secure = true;
+    return good;
+}
+
+// A message takes what the port says, and never less than the least.
+static uint64_t arrival_us(const struct sim_core_link *link, const struct sim_message *message,
+                           uint64_t at_us)
+{
+    const struct sim_delay_port *delay = &link->options.delay;
+    uint64_t us = delay->us(delay->ctx, message);
+    return at_us + (us > delay->least_us ? us : delay->least_us);
+}
+
+static enum base_status start(void *ctx, struct sim_exchange *exchange,
+                              const struct dev_request *request)
+{
+    struct sim_core_link *link = ctx;
+    struct sim_flight *flight = flight_take(link);
+    if (flight == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    struct gw_exchange *to = &flight->exchange;
+    to->arena = &flight->arena;
+    to->owner = flight;
+    to->finish = sim_core_gateway_finish;
+    to->request.method = request->method == DEV_METHOD_POST ? GW_METHOD_POST : GW_METHOD_GET;
+    to->request.proven = &to->proven;
+    if (!keep(flight, request->path, &to->request.path) ||
+        !request_keep(flight, exchange, request)) {
+        give_back(flight);
+        return BASE_ERR_NOMEM;
+    }
+    uint64_t at_us = now_us(link);
+    const struct sim_message message = {
+        .device = exchange->index,
+        .at_us = at_us - link->start_us,
+        .bytes = (uint32_t)request->body_bytes,
+        .count = 2 * exchange->id,
+        .up = true,
+    };
+    flight->asked = exchange;
+    flight->index = exchange->index;
+    flight->number = exchange->id;
+    flight->when = (struct sim_when){arrival_us(link, &message, at_us), link->options.shard,
+                                     exchange->device, link->sequence++};
+    exchange->flight = flight;
+    sim_post_add(&link->up[parity(link)], flight);
+    return BASE_OK;
+}
+
+static void cancel(void *ctx, struct sim_exchange *exchange)
+{
+    (void)ctx;
+    exchange->flight->asked = NULL;
+    exchange->flight = NULL;
+}
+
+struct sim_transport sim_core_link_transport(struct sim_core_link *link)
+{
+    return (struct sim_transport){.ctx = link, .start = start, .cancel = cancel};
+}
+
+void sim_core_link_answer(struct sim_flight *flight, uint64_t at_us, uint64_t sequence)
+{
+    struct sim_core_link *link = flight->link;
+    const struct sim_message message = {
+        .device = flight->index,
+        .at_us = at_us - link->start_us,
+        .bytes = (uint32_t)flight->exchange.reply.body_bytes,
+        .count = 2 * flight->number + 1,
+    };
+    flight->when.due_us = arrival_us(link, &message, at_us);
+    flight->when.sequence = sequence;
+    sim_post_add(&link->down[parity(link)], flight);
+}
+
+// ---- Answers
+
+void sim_core_link_collect(struct sim_core_link *link)
+{
+    struct sim_post *post = &link->down[parity(link) ^ 1];
+    struct sim_flight *flight = post->first;
+    while (flight != NULL) {
+        struct sim_flight *next = flight->next;
+        if (sim_flight_queue_add(&link->coming, flight) != BASE_OK) {
+            base_log_error(link->options.log, "fleet", "out of memory: an answer is lost");
+        }
+        flight = next;
+    }
+    sim_post_clear(post);
+}
+
+uint64_t sim_core_link_due_us(const struct sim_core_link *link)
+{
+    return sim_flight_queue_due_us(&link->coming);
+}
+
+static struct base_str header_of(const struct gw_reply *reply, const char *name)
+{
+    for (uint32_t i = 0; i < reply->header_count; i++) {
+        if (base_str_equal(reply->headers[i].name, base_str_of(name))) {
+            return reply->headers[i].value;
+        }
+    }
+    return (struct base_str){NULL, 0};
+}
+
+static struct dev_response_head head_of(const struct gw_reply *reply)
+{
+    struct base_str coding = header_of(reply, "content-encoding");
+    uint64_t retry_s = 0;
+    if (base_str_u64(header_of(reply, "retry-after"), &retry_s) != BASE_OK) {
+        retry_s = 0;
+    }
+    return (struct dev_response_head){
+        .status = reply->status,
+        .encoding = coding.size == 0 ? DEV_ENCODING_IDENTITY : DEV_ENCODING_OTHER,
+        .content_bytes = reply->kind == GW_REPLY_BLOB ? reply->blob_bytes : reply->body_bytes,
+        .range_from = reply->status == 206 ? reply->blob_from : 0,
+        .retry_after_s = (uint32_t)retry_s,
+    };
+}
+
+// A device may cancel while it is told.
+static void tell_body(struct sim_flight *flight)
+{
+    const struct sim_transport_events *events = &flight->link->options.events;
+    const struct gw_reply *reply = &flight->exchange.reply;
+    if (reply->kind == GW_REPLY_BYTES && reply->body_bytes > 0) {
+        events->body(events->ctx, flight->asked, reply->body, reply->body_bytes);
+    }
+    uint64_t end = reply->blob_from + reply->blob_bytes;
+    for (uint64_t at = reply->blob_from; reply->kind == GW_REPLY_BLOB && at < end;) {
+        size_t size = 0;
+        const uint8_t *bytes = gw_blob_bytes(reply->blob, at, &size);
+        base_check(bytes != NULL && size > 0);
+        size = size < end - at ? size : (size_t)(end - at);
+        if (flight->asked == NULL) {
+            return;
+        }
+        events->body(events->ctx, flight->asked, bytes, size);
+        at += size;
+    }
+}
+
+static void deliver(struct sim_flight *flight)
+{
+    const struct sim_transport_events *events = &flight->link->options.events;
+    const struct gw_reply *reply = &flight->exchange.reply;
+    bool served = reply->kind == GW_REPLY_BYTES || reply->kind == GW_REPLY_BLOB;
+    if (flight->asked != NULL && served) {
+        struct dev_response_head head = head_of(reply);
+        events->head(events->ctx, flight->asked, &head);
+    }
+    if (flight->asked != NULL && served) {
+        tell_body(flight);
+    }
+    if (flight->asked != NULL) {
+        flight->asked->flight = NULL;
+        events->end(events->ctx, flight->asked, served ? BASE_OK : BASE_ERR_UNSUPPORTED);
+    }
+}
+
+void sim_core_link_deliver(struct sim_core_link *link)
+{
+    uint64_t now = now_us(link);
+    while (sim_flight_queue_due_us(&link->coming) <= now) {
+        struct sim_flight *flight = sim_flight_queue_take(&link->coming);
+        deliver(flight);
+        give_back(flight);
+    }
+}
