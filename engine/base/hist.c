@@ -33,8 +33,8 @@ static uint32_t bucket_of(uint64_t value)
     return group << BASE_HIST_SUB_BITS | sub;
 }
 
-// Largest value that falls into the bucket; the last bucket has no end.
-static uint64_t bucket_end(uint32_t bucket)
+// The last bucket has no end.
+uint64_t base_hist_edge(uint32_t bucket)
 {
     base_assert(bucket < BASE_HIST_BUCKETS);
     if (bucket == BASE_HIST_BUCKETS - 1) {
@@ -108,7 +108,7 @@ uint64_t base_hist_quantile(const struct base_hist *hist, double quantile)
     for (uint32_t i = 0; i < BASE_HIST_BUCKETS; i++) {
         seen += hist->buckets[i];
         if (seen >= rank) {
-            uint64_t end = bucket_end(i);
+            uint64_t end = base_hist_edge(i);
             return end < hist->max ? end : hist->max;
         }
     }

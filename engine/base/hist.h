@@ -24,6 +24,8 @@ void base_hist_add(struct base_hist *hist, uint64_t value);
 void base_hist_merge(struct base_hist *into, const struct base_hist *from);
 // Value at quantile 0..1 (the upper edge of its bucket, never above max); 0 while empty.
 uint64_t base_hist_quantile(const struct base_hist *hist, double quantile);
+// The largest value of a bucket, for who writes them all; UINT64_MAX of the last one.
+uint64_t base_hist_edge(uint32_t bucket);
 double base_hist_mean(const struct base_hist *hist);
 
 #endif

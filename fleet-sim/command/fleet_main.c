@@ -4,6 +4,7 @@
 // interrupted still writes its reports. The exit status is enum sim_exit of run/fleet_run.h for a
 // run; the two other commands have their own, in their help.
 #include "certify/certify.h"
+#include "compare/compare.h"
 #include "run/fleet_law.h"
 #include "base/os/process_start.h"
 #include "base/text/terminal.h"
@@ -40,6 +41,9 @@ int main(int argc, char **argv)
     }
     if (argc > 1 && strcmp(argv[1], "certify") == 0) {
         return sim_certify_main(argc - 1, argv + 1, stdout);
+    }
+    if (argc > 1 && strcmp(argv[1], "conform") == 0) {
+        return sim_conform_main(argc - 1, argv + 1, stdout);
     }
     struct sim_options *options = calloc(1, sizeof(*options));
     struct base_error error = {.status = BASE_OK};

@@ -549,7 +549,7 @@ enum base_status sim_options_parse(int argc, char **argv, struct sim_options *ou
     } else if (argc < 2 || (strcmp(argv[1], "run") != 0 && strcmp(argv[1], "--help") != 0)) {
         return base_error_set(
             error, BASE_ERR_INVALID,
-            "the first word is run, simulate, certify, law or tunnel (see --help)");
+            "the first word is run, simulate, certify, conform, law or tunnel (see --help)");
     } else {
         out->installation = base_entropy_u64();
     }
@@ -557,9 +557,9 @@ enum base_status sim_options_parse(int argc, char **argv, struct sim_options *ou
     const struct argp parser = {
         table,
         on_option,
-        help ? "run|simulate|certify|law|tunnel" : NULL,
+        help ? "run|simulate|certify|conform|law|tunnel" : NULL,
         "Virtual devices, each the real device runtime, against a gateway (run) or in this process "
-        "(simulate); certify, law and tunnel have a --help of their own.\vExamples:\n"
+        "(simulate); certify, conform, law and tunnel have a --help of their own.\vExamples:\n"
         "  walle-fleet-sim simulate --task BUILD --devices 1000 --out out/simulate\n"
         "  walle-fleet-sim run --devices 100000 --gateway http://127.0.0.1:8080 \\\n"
         "      --enroll-token gateway/enroll.token --root root.1 --hints\n\n"

@@ -26,6 +26,25 @@ static void copy_text(const json_t *object, const char *key, char *out, size_t c
     (void)snprintf(out, capacity, "%s", text != NULL ? text : "");
 }
 
+static uint64_t count_of(const json_t *counts, const char *key)
+{
+    json_int_t value = json_integer_value(json_object_get(counts, key));
+    return value > 0 ? (uint64_t)value : 0;
+}
+
+static void counts_read(const json_t *counts, struct sim_gateway_counts *out)
+{
+    *out = (struct sim_gateway_counts){
+        .offered = count_of(counts, "offered"),
+        .succeeded = count_of(counts, "succeeded"),
+        .failed = count_of(counts, "failed") + count_of(counts, "timed_out"),
+        .under_way = count_of(counts, "under_way") + count_of(counts, "silent"),
+        .rolled_back = count_of(counts, "rolled_back"),
+        .on_version = count_of(counts, "on_version"),
+        .unproven = count_of(counts, "unproven"),
+    };
+}
+
 static bool item_read(const json_t *rollout, struct sim_rollout_seen *out)
 {
     const char *id = json_string_value(json_object_get(rollout, "id"));
@@ -43,6 +62,7 @@ static bool item_read(const json_t *rollout, struct sim_rollout_seen *out)
     copy_text(json_is_object(cause) ? cause : rollout,
               json_is_object(cause) ? "text" : "reason_text", out->reason, sizeof(out->reason));
     copy_text(json_object_get(rollout, "stage"), "name", out->stage, sizeof(out->stage));
+    counts_read(json_object_get(rollout, "counts"), &out->counts);
     return true;
 }
 
@@ -54,6 +74,37 @@ static struct sim_rollout_seen *find(struct sim_rollouts_seen *seen, uint64_t id
         }
     }
     return NULL;
+}
+
+static uint64_t since(uint64_t now, uint64_t before)
+{
+    return now > before ? now - before : 0;
+}
+
+void sim_gateway_counts_since(const struct sim_rollout_seen *rollout,
+                              struct sim_gateway_counts *out)
+{
+    const struct sim_gateway_counts *now = &rollout->counts;
+    const struct sim_gateway_counts *before = &rollout->before;
+    *out = (struct sim_gateway_counts){
+        .offered = since(now->offered, before->offered),
+        .succeeded = since(now->succeeded, before->succeeded),
+        .failed = since(now->failed, before->failed),
+        .under_way = since(now->under_way, before->under_way),
+        .rolled_back = since(now->rolled_back, before->rolled_back),
+        .on_version = since(now->on_version, before->on_version),
+        .unproven = since(now->unproven, before->unproven),
+    };
+}
+
+bool sim_rollouts_said(const struct sim_rollouts_seen *seen, uint64_t id,
+                       struct sim_gateway_counts *out)
+{
+    const struct sim_rollout_seen *item = find((struct sim_rollouts_seen *)(uintptr_t)seen, id);
+    if (item != NULL) {
+        sim_gateway_counts_since(item, out);
+    }
+    return item != NULL;
 }
 
 // A place for one more; NULL: there is none.
@@ -76,12 +127,16 @@ static void item_take(struct sim_rollouts_seen *seen, struct sim_rollout_seen *i
     bool over = sim_rollout_over(item->state);
     if (known != NULL) {
         item->old = known->old && over && strcmp(known->state, item->state) == 0;
+        item->before = known->before;
         *known = *item;
         return;
     }
     // A page begins with the newest: what was there in the second of the newest was on the first
     // one.
     item->old = over && (!seen->begun || item->created_s < seen->begun_with_s);
+    if (!seen->begun || item->old) {
+        item->before = item->counts;
+    }
     known = place(seen, item->old);
     if (known != NULL) {
         *known = *item;

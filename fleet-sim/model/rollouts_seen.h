@@ -19,6 +19,17 @@
 #define SIM_ROLLOUT_STAGE_MAX   64
 #define SIM_ROLLOUT_REASON_MAX  160
 
+// What the gateway counts of a rollout's devices, by what it heard of them.
+struct sim_gateway_counts {
+    uint64_t offered;
+    uint64_t succeeded;
+    uint64_t failed;    // with those that did not answer in time
+    uint64_t under_way; // no answer: still in time, or silent since they activated it
+    uint64_t rolled_back;
+    uint64_t on_version;
+    uint64_t unproven; // in none of the others: they did not show who they are
+};
+
 struct sim_rollout_seen {
     uint64_t id;
     uint64_t created_s; // by the gateway's clock
@@ -28,7 +39,9 @@ struct sim_rollout_seen {
     char state[SIM_ROLLOUT_STATE_MAX]; // the last one that was heard of
     char stage[SIM_ROLLOUT_STAGE_MAX];
     char reason[SIM_ROLLOUT_REASON_MAX];
-    bool old; // it was over before the run looked first
+    bool old;                         // it was over before the run looked first
+    struct sim_gateway_counts counts; // of now
+    struct sim_gateway_counts before; // ... when the run looked first; all 0: it began later
 };
 
 struct sim_rollouts_seen {
@@ -42,6 +55,11 @@ struct sim_rollouts_seen {
 // `bytes` is one rollout or a page of them, as the gateway sent it; what is not understood changes
 // nothing.
 void sim_rollouts_take(struct sim_rollouts_seen *seen, const char *bytes, size_t size);
+// What the gateway counts since the run looked first, in *out. False: it named no such rollout.
+bool sim_rollouts_said(const struct sim_rollouts_seen *seen, uint64_t id,
+                       struct sim_gateway_counts *out);
+void sim_gateway_counts_since(const struct sim_rollout_seen *rollout,
+                              struct sim_gateway_counts *out);
 // Does this state end a rollout? One that is guarded may yet go back, so its state is told last.
 bool sim_rollout_over(const char *state);
 // It was taken back, or is being.

@@ -1,5 +1,6 @@
-// Line charts as inline SVG: axes with round numbers, a legend, marks at moments. Colours come from
-// the CSS classes s0..s7 of the page, text from currentColor, so the page decides light or dark.
+// Line charts as inline SVG: axes with round numbers, a legend, marks at moments, whose texts stand
+// in rows above the plot so that none lies on another. Colours come from the CSS classes s0..s7 of
+// the page, text from currentColor, so the page decides light or dark.
 #ifndef SIM_REPORT_SVG_H
 #define SIM_REPORT_SVG_H
 
@@ -9,6 +10,7 @@
 #include <stdio.h>
 
 #define SIM_SERIES_MAX 8
+#define SIM_LABELS_MAX 128 // marks of a chart; of more the first ones
 
 struct sim_series {
     const char *name;
@@ -22,7 +24,9 @@ struct sim_chart {
     uint32_t point_count;
     struct sim_series series[SIM_SERIES_MAX];
     uint32_t series_count;
-    double y_max; // 0: from the data
+    double x_from; // the axis begins here
+    double x_to;   // ... and ends here; 0: at the last point
+    double y_max;  // 0: from the data
     const double *mark_x;
     const char *const *mark_text;
     uint32_t mark_count;

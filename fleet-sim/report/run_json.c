@@ -5,6 +5,7 @@
 #include "report/behaviour_report.h"
 #include "report/measures.h"
 #include "report/run_result.h"
+#include "report/truth_gap.h"
 
 #include <jansson.h>
 
@@ -15,12 +16,18 @@ static json_t *number(uint64_t value)
 
 static json_t *quantiles(const struct base_hist *hist)
 {
-    return json_pack("{s:o, s:f, s:o, s:o, s:o, s:o, s:o}", "count", number(hist->count), "mean",
-                     base_hist_mean(hist), "p50", number(base_hist_quantile(hist, 0.5)), "p90",
-                     number(base_hist_quantile(hist, 0.9)), "p99",
-                     number(base_hist_quantile(hist, 0.99)), "p999",
-                     number(base_hist_quantile(hist, 0.999)), "max",
-                     number(hist->count > 0 ? hist->max : 0));
+    static const struct {
+        const char *name;
+        double quantile;
+    } all[] = {{"p25", 0.25}, {"p50", 0.5},  {"p75", 0.75},   {"p90", 0.9},
+               {"p95", 0.95}, {"p99", 0.99}, {"p999", 0.999}, {"p9999", 0.9999}};
+    json_t *root = json_pack("{s:o, s:f, s:o}", "count", number(hist->count), "mean",
+                             base_hist_mean(hist), "max", number(hist->count > 0 ? hist->max : 0));
+    for (size_t i = 0; root != NULL && i < sizeof(all) / sizeof(all[0]); i++) {
+        (void)json_object_set_new(root, all[i].name,
+                                  number(base_hist_quantile(hist, all[i].quantile)));
+    }
+    return root;
 }
 
 static json_t *versions(const struct sim_run_result *result)
@@ -41,6 +48,44 @@ static json_t *versions(const struct sim_run_result *result)
                             number(c->downloaded), "activated", number(c->activated), "ran",
                             number(c->ran), "failed", number(c->failed), "rolled_back",
                             number(c->rolled_back), "current", (json_int_t)c->current));
+    }
+    return list;
+}
+
+// Of one version: each count as it is, as the gateway has it, and how far apart they are. The share
+// is null where the truth is 0 and the gap is not.
+static json_t *gap_rows(const struct sim_gap *gap)
+{
+    json_t *all = json_object();
+    for (uint32_t row = 0; row < SIM_GAP_ROWS; row++) {
+        double percent = 0;
+        bool share = sim_gap_share(gap, (enum sim_gap_row)row, &percent);
+        json_int_t apart = (json_int_t)gap->said[row] - (json_int_t)gap->truth[row];
+        bool said = gap->why_not == NULL;
+        json_t *item = json_pack("{s:o, s:o, s:o, s:o}", "truth", number(gap->truth[row]),
+                                 "gateway", said ? number(gap->said[row]) : json_null(), "gap",
+                                 said ? json_integer(apart) : json_null(), "percent",
+                                 said && share ? json_real(percent) : json_null());
+        (void)json_object_set_new(all, sim_gap_name((enum sim_gap_row)row), item);
+    }
+    return all;
+}
+
+static json_t *truth_gap(const struct sim_run_result *result)
+{
+    json_t *list = json_array();
+    for (uint32_t v = 1; v < result->version_count && v < SIM_VERSIONS_MAX; v++) {
+        struct sim_version version = sim_versions_get(result->versions, (uint8_t)v);
+        struct sim_gap gap;
+        if (result->uncounted[v] || result->counters.version[v].offered == 0) {
+            continue;
+        }
+        sim_gap_of(result, (uint8_t)v, &gap);
+        (void)json_array_append_new(
+            list, json_pack("{s:s, s:s, s:b, s:s?, s:o, s:o, s:o}", "task", version.task, "version",
+                            version.label, "said", gap.why_not == NULL, "not_said_because",
+                            gap.why_not, "rollouts", number(gap.rollouts), "unproven",
+                            number(gap.unproven), "devices", gap_rows(&gap)));
     }
     return list;
 }
@@ -258,8 +303,12 @@ enum base_status sim_run_json_write(const struct sim_run_result *result, FILE *f
         "completed", number(result->completed), "failed", number(result->failed), "duration_s",
         result->duration_s, "rate", result->rate, "seed", number(options->seed), "command",
         options->command);
+    char spoilt[SIM_LAG_TEXT_MAX];
+    (void)sim_lag_text(result, spoilt);
     if (root != NULL) {
         (void)json_object_set_new(root, "marks", marks(result));
+        (void)json_object_set_new(root, "truth_gap", truth_gap(result));
+        (void)json_object_set_new(root, "latency_warning", text_or_null(spoilt));
     }
     if (root != NULL && result->digest[0] != '\0') {
         (void)json_object_set_new(

@@ -5,6 +5,7 @@
 #include "report/run_result.h"
 
 #include "base/os/output_file.h"
+#include "report/measures.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -91,6 +92,33 @@ void sim_for_real_text(const struct sim_run_result *result, char out[SIM_FOR_REA
                    (unsigned long long)c->shared_signatures);
 }
 
+#define LAG_US_MIN    10000 // less is no lateness that a latency could suffer from
+#define LAG_PARTS     10    // ... nor is what is less than this part of the check-in's p99
+#define SKIPPED_PARTS 1000  // nor fewer wakes put off than this part of them
+
+bool sim_lag_text(const struct sim_run_result *result, char out[SIM_LAG_TEXT_MAX])
+{
+    const struct sim_counters *c = &result->counters;
+    uint64_t lag_us = base_hist_quantile(&result->latencies.lag_us, 0.99);
+    uint64_t checkin_us = base_hist_quantile(&result->latencies.checkin_us, 0.99);
+    bool late = lag_us >= LAG_US_MIN && lag_us * LAG_PARTS >= checkin_us;
+    bool skipped = c->skipped > 0 && c->skipped * SKIPPED_PARTS >= c->wakes;
+    out[0] = '\0';
+    if (late) {
+        (void)snprintf(out, SIM_LAG_TEXT_MAX,
+                       "Latencies from the intended wake are not the gateway's here: the simulator "
+                       "itself woke devices %.1f ms late (p99; the check-in's p99 is %.1f ms). "
+                       "Fewer devices a second (--arrival-rate), or a machine of its own.",
+                       (double)lag_us / 1000, (double)checkin_us / 1000);
+    } else if (skipped) {
+        (void)snprintf(out, SIM_LAG_TEXT_MAX,
+                       "Latencies from the intended wake are not the gateway's here: %llu of %llu "
+                       "wakes were put off, as no memory for one more device was free (--awake).",
+                       (unsigned long long)c->skipped, (unsigned long long)c->wakes);
+    }
+    return out[0] != '\0';
+}
+
 void sim_release_text(const struct sim_run_result *result, uint8_t version,
                       char out[SIM_RELEASE_TEXT_MAX])
 {
@@ -130,6 +158,23 @@ static enum base_status csv_write(const struct sim_run_result *result, FILE *fil
     return sim_timeline_write(result->timeline, file, result->version_count);
 }
 
+// Every latency as it was measured: devices or requests by the upper edge of their bucket.
+static enum base_status latency_write(const struct sim_run_result *result, FILE *file)
+{
+    const char *name = NULL;
+    const struct base_hist *hist = NULL;
+    (void)fputs("latency,upto_us,count\n", file);
+    for (uint32_t i = 0; (hist = sim_latency_at(result, i, &name)) != NULL; i++) {
+        for (uint32_t b = 0; b < BASE_HIST_BUCKETS; b++) {
+            if (hist->buckets[b] > 0) {
+                (void)fprintf(file, "%s,%llu,%u\n", name, (unsigned long long)base_hist_edge(b),
+                              hist->buckets[b]);
+            }
+        }
+    }
+    return ferror(file) != 0 ? BASE_ERR_IO : BASE_OK;
+}
+
 typedef enum base_status (*write_fn)(const struct sim_run_result *result, FILE *file);
 
 static enum base_status write_to(const struct sim_run_result *result, const char *path,
@@ -156,6 +201,8 @@ enum base_status sim_result_write(const struct sim_run_result *result, struct ba
 {
     BASE_TRY(write_one(result, "run.json", sim_run_json_write, error));
     BASE_TRY(write_one(result, "timeline.csv", csv_write, error));
+    BASE_TRY(write_one(result, "latency.csv", latency_write, error));
+    BASE_TRY(write_one(result, "coverage.csv", sim_coverage_write, error));
     BASE_TRY(write_one(result, "report.html", sim_report_html_write, error));
     const char *junit = result->options->junit;
     return junit[0] != '\0' ? write_to(result, junit, sim_junit_write, error) : BASE_OK;

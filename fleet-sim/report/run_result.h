@@ -57,6 +57,8 @@ struct sim_run_result {
     uint32_t rollouts_left_out;
     uint8_t decided; // version of the rollout that decided; SIM_VERSION_NONE: none did
     const struct sim_timeline *timeline;
+    const struct sim_ledger *ledgers[SIM_SHARDS_MAX]; // of the shards, as long as these
+    uint32_t ledger_count;
     struct sim_verdict verdict;
     uint8_t focus; // the version that failures are explained of; SIM_VERSION_NONE: no version ran
     struct sim_mining *mining; // of the focus version; NULL: none
@@ -73,7 +75,10 @@ struct sim_run_result {
     uint64_t store_bytes;
     uint64_t completed; // devices that ran the version of the simulate stage, well or not
     uint64_t failed;
-    uint64_t failed_as[SIM_OUTCOMES];  // of those, by how each failed first
+    uint64_t failed_as[SIM_OUTCOMES]; // of those, by how each failed first
+    // By version: devices that were offered it last and have not come to an end with it.
+    uint64_t undecided[SIM_VERSIONS_MAX];
+    bool gateway_denied;               // it shows its rollouts to operators only
     uint64_t refused_as[SIM_OUTCOMES]; // devices that did not run it, by why; 0: none said why
     struct sim_failures failures;      // what devices refused for is of no version
     bool whole;                        // a simulation came to its end
@@ -96,18 +101,23 @@ const char *sim_result_online(const struct sim_run_result *result);
 // Devices a second between the moments 5 % and 95 % of the devices that ran a version had run it.
 double sim_result_rate(const struct sim_timeline *timeline, uint8_t version);
 
-// Writes run.json, timeline.csv and report.html into options->out, which must exist, and the JUnit
-// file that the options name. IO with what and where in `error`.
+// Writes run.json, timeline.csv, latency.csv, coverage.csv and report.html into options->out, which
+// must exist, and the JUnit file that the options name. IO with what and where in `error`.
 BASE_NODISCARD enum base_status sim_result_write(const struct sim_run_result *result,
                                                  struct base_error *error);
 // One each; IO, NOMEM.
 BASE_NODISCARD enum base_status sim_run_json_write(const struct sim_run_result *result, FILE *file);
+BASE_NODISCARD enum base_status sim_coverage_write(const struct sim_run_result *result, FILE *file);
 BASE_NODISCARD enum base_status sim_report_html_write(const struct sim_run_result *result,
                                                       FILE *file);
 // "8 devices did all of it for real (--real-every 10000): 96 hashes, signatures and checks of
 // bytecode made both ways, 0 disagreed; of all signatures 21 were verified, 8000 were the same
 // bytes as one of these".
 void sim_for_real_text(const struct sim_run_result *result, char out[SIM_FOR_REAL_TEXT_MAX]);
+// Why latencies say nothing of the gateway, "... late"; false and empty: the generator kept its
+// time.
+#define SIM_LAG_TEXT_MAX 384
+bool sim_lag_text(const struct sim_run_result *result, char out[SIM_LAG_TEXT_MAX]);
 // One case for each invariant (skipped: it compared nothing), each threshold, and the goal.
 BASE_NODISCARD enum base_status sim_junit_write(const struct sim_run_result *result, FILE *file);
 // "2.0.0", or the first digits of the hash where the label is not known.

@@ -7,6 +7,7 @@
 #include "report/behaviour_report.h"
 #include "report/latency_text.h"
 #include "report/thresholds.h"
+#include "report/truth_gap.h"
 
 // What devices have for themselves: credentials and exclusive files.
 static void print_own(const struct sim_run_result *result, FILE *log)
@@ -255,8 +256,13 @@ void sim_summary_print(const struct sim_run_result *result, const struct sim_wat
         (void)fprintf(log, "  WARNING     the gateway shows its rollouts to operators only: "
                            "--token-file\n");
     }
+    sim_gap_print(result, log);
     print_failures(result, log);
     print_figures(result, log);
+    char spoilt[SIM_LAG_TEXT_MAX];
+    if (sim_lag_text(result, spoilt)) {
+        (void)fprintf(log, "  WARNING     %s\n", spoilt);
+    }
     sim_behaviour_print(result, log);
     print_thresholds(result, log);
     print_compared(result, log);

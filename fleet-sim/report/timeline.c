@@ -45,7 +45,13 @@ void sim_row_fill(struct sim_row *row, const struct sim_second *second)
         .checkin_p99_us = base_hist_quantile(second->checkin_us, 0.99),
         .behaviour = counters->behaviour,
         .gateway = *second->gateway,
+        .said_of = second->said_of,
     };
+    if (second->said_of != SIM_VERSION_NONE) {
+        row->said_offered = second->said->offered;
+        row->said_ran = second->said->succeeded;
+        row->said_failed = second->said->failed;
+    }
     memcpy(row->version, counters->version, sizeof(row->version));
 }
 
@@ -86,7 +92,8 @@ static void write_head(FILE *file, uint32_t versions)
     (void)fputs("t_s,arrived,awake,skipped,checkins,requests,request_errors,runs,run_failures,"
                 "exposed,links_up,lag_p50_us,lag_p99_us,checkin_p50_us,checkin_p99_us,"
                 "gateway_requests,gateway_connections,gateway_streams,gateway_rss_bytes,"
-                "gateway_cpu_s,sessions,events,triggered_runs,records,records_durable",
+                "gateway_cpu_s,gateway_of,gateway_offered,gateway_ran,gateway_failed,sessions,"
+                "events,triggered_runs,records,records_durable",
                 file);
     for (uint32_t v = 1; v < versions; v++) {
         (void)fprintf(file,
@@ -114,6 +121,8 @@ enum base_status sim_timeline_write(const struct sim_timeline *timeline, FILE *f
                       U64(row->lag_p99_us), U64(row->checkin_p50_us), U64(row->checkin_p99_us),
                       row->gateway.requests_total, row->gateway.connections, row->gateway.streams,
                       row->gateway.rss_bytes, row->gateway.cpu_seconds);
+        (void)fprintf(file, ",%u,%llu,%llu,%llu", row->said_of, U64(row->said_offered),
+                      U64(row->said_ran), U64(row->said_failed));
         const struct sim_behaviour_sums *behaviour = &row->behaviour;
         (void)fprintf(file, ",%llu,%llu,%llu,%llu,%llu", U64(behaviour->sessions),
                       U64(behaviour->events), U64(behaviour->triggered), U64(behaviour->records),

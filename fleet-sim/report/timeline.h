@@ -10,6 +10,7 @@
 #include "base/ports.h"
 #include "model/gateway_view.h"
 #include "model/ledger.h"
+#include "model/rollouts_seen.h"
 
 #include <stdio.h>
 
@@ -38,6 +39,10 @@ struct sim_row {
     struct sim_version_counters version[SIM_ROW_VERSIONS];
     struct sim_behaviour_sums behaviour;
     struct sim_gateway_load gateway;
+    uint8_t said_of; // the version whose rollout the gateway told the counts of; 0: it told none
+    uint64_t said_offered;
+    uint64_t said_ran;
+    uint64_t said_failed;
 };
 
 // Something that happened at a moment: a stage opened, a rollout rolled back.
@@ -65,6 +70,8 @@ struct sim_second {
     const struct base_hist *lag_us;
     const struct base_hist *checkin_us;
     const struct sim_gateway_load *gateway;
+    uint8_t said_of; // SIM_VERSION_NONE: nothing was said
+    const struct sim_gateway_counts *said;
 };
 void sim_row_fill(struct sim_row *row, const struct sim_second *second);
 // Ignored when it comes sooner than `step_s` after the last one.

@@ -32,7 +32,7 @@
 #include <unistd.h>
 
 #define POLL_US         100000
-#define LAST_LOOK_US    3000000 // for what became of the rollout, at the end
+#define LOOK_US         3000000 // for what the gateway says of the rollout
 #define ROW_S           1.0
 #define SETTLE_S        2.0  // after the goal: reports under way arrive
 #define ROLL_BACK_MAX_S 60.0 // for devices to leave a bad version after the rollout ended
@@ -169,6 +169,32 @@ static enum base_status shards_init(struct sim_fleet *fleet, struct base_error *
                                   : BASE_OK;
 }
 
+static void on_poll(evutil_socket_t socket, short what, void *ctx)
+{
+    (void)socket, (void)what, (void)ctx; // only ends the wait
+}
+
+static void poll_once(struct sim_fleet *fleet)
+{
+    struct timeval span = {0, POLL_US};
+    (void)event_base_once(fleet->base, -1, EV_TIMEOUT, on_poll, NULL, &span);
+    (void)event_base_loop(fleet->base, EVLOOP_ONCE);
+}
+
+// What the gateway says now. In the end it is asked twice: the second answer is all of then, and
+// the rollout may have ended since it was asked last. Before the devices come it is asked once:
+// what it counts by then is not of this run.
+static void look(struct sim_fleet *fleet, uint32_t times)
+{
+    uint64_t until_us = base_clock_mono_us() + LOOK_US;
+    for (uint32_t i = 0; fleet->watch != NULL && i < times; i++) {
+        sim_watch_ask(fleet->watch);
+        while (sim_watch_waits(fleet->watch) && base_clock_mono_us() < until_us) {
+            poll_once(fleet);
+        }
+    }
+}
+
 static void *shard_main(void *shard)
 {
     sim_shard_run(shard);
@@ -249,6 +275,7 @@ static enum base_status fleet_start(struct sim_fleet *fleet, struct base_error *
                                       error));
     }
     BASE_TRY(shards_init(fleet, error));
+    look(fleet, 1);
     fleet->start_us = fleet->clock.mono_us(fleet->clock.ctx);
     for (uint32_t i = 0; i < fleet->shard_count && fleet->virtual == NULL; i++) {
         if (pthread_create(&fleet->shards[i]->thread, NULL, shard_main, fleet->shards[i]) != 0) {
@@ -323,12 +350,15 @@ static void add_row(struct sim_fleet *fleet)
     struct sim_gateway_load load = {SIM_GATEWAY_UNKNOWN, SIM_GATEWAY_UNKNOWN, SIM_GATEWAY_UNKNOWN,
                                     SIM_GATEWAY_UNKNOWN, SIM_GATEWAY_UNKNOWN};
     struct sim_row row;
+    struct sim_gateway_counts counts;
+    bool said = false;
     double t_s = seconds(fleet);
     if (view != NULL) {
         load = view->load;
         if (view->known) {
             mark_stage(fleet, view, t_s);
         }
+        said = sim_rollouts_said(sim_watch_rollouts(fleet->watch), view->rollout, &counts);
     }
     const struct sim_second second = {
         .t_s = t_s,
@@ -336,6 +366,10 @@ static void add_row(struct sim_fleet *fleet)
         .lag_us = &lag_us,
         .checkin_us = &checkin_us,
         .gateway = &load,
+        .said_of = said ? sim_versions_find(&fleet->versions, wire_task_id(base_str_of(view->task)),
+                                            base_str_of(view->version))
+                        : SIM_VERSION_NONE,
+        .said = &counts,
     };
     sim_row_fill(&row, &second);
     sim_timeline_add(&fleet->timeline, &row);
@@ -458,30 +492,6 @@ static bool is_over(struct sim_fleet *fleet, const volatile sig_atomic_t *interr
     return false;
 }
 
-static void on_poll(evutil_socket_t socket, short what, void *ctx)
-{
-    (void)socket, (void)what, (void)ctx; // only ends the wait
-}
-
-static void poll_once(struct sim_fleet *fleet)
-{
-    struct timeval span = {0, POLL_US};
-    (void)event_base_once(fleet->base, -1, EV_TIMEOUT, on_poll, NULL, &span);
-    (void)event_base_loop(fleet->base, EVLOOP_ONCE);
-}
-
-// What became of the rollout, as it is now: it may have ended since the gateway was asked last.
-static void last_look(struct sim_fleet *fleet)
-{
-    uint64_t until_us = base_clock_mono_us() + LAST_LOOK_US;
-    for (uint32_t i = 0; fleet->watch != NULL && i < 2; i++) { // the second one is all of now
-        sim_watch_ask(fleet->watch);
-        while (sim_watch_waits(fleet->watch) && base_clock_mono_us() < until_us) {
-            poll_once(fleet);
-        }
-    }
-}
-
 // A row a second of the time that devices live in.
 static void virtual_run(struct sim_fleet *fleet, const volatile sig_atomic_t *interrupted)
 {
@@ -553,6 +563,8 @@ static void count_simulated(struct sim_fleet *fleet)
         for (uint32_t i = 0; i < ledger->count; i++) {
             const struct sim_ledger_entry *entry = &ledger->entries[i];
             const struct sim_ledger_masks masks = sim_ledger_masks(ledger, i);
+            uint64_t ended = masks.good | masks.failed;
+            result->undecided[entry->offered] += (ended >> entry->offered & 1u) == 0;
             bool failed = (masks.failed & bit) != 0;
             bool ran = entry->ran_ms > 0 || (masks.ran & bit) != 0;
             result->completed += failed || ran;
@@ -642,7 +654,6 @@ static void tell_about(struct sim_fleet *fleet)
 static void gather(struct sim_fleet *fleet)
 {
     struct sim_run_result *result = &fleet->result;
-    const struct sim_ledger *ledgers[SIM_SHARDS_MAX];
     base_hist_init(&result->latencies.lag_us);
     base_hist_init(&result->latencies.checkin_us);
     base_hist_init(&result->offer_to_run_us);
@@ -650,7 +661,7 @@ static void gather(struct sim_fleet *fleet)
         base_hist_init(&result->latencies.request_us[k]);
     }
     for (uint32_t i = 0; i < fleet->shard_count; i++) {
-        ledgers[i] = &fleet->shards[i]->ledger;
+        result->ledgers[result->ledger_count++] = &fleet->shards[i]->ledger;
         sim_counters_merge(&result->counters, &fleet->shards[i]->ledger.counters);
         merge_latencies(result, fleet->shards[i]);
     }
@@ -660,7 +671,7 @@ static void gather(struct sim_fleet *fleet)
     result->timeline = &fleet->timeline;
     find_uncounted(fleet);
     result->duration_s = seconds(fleet);
-    sim_ledger_judge(ledgers, fleet->shard_count, !fleet->options->local,
+    sim_ledger_judge(result->ledgers, result->ledger_count, !fleet->options->local,
                      fleet->options->max_exposed_ppm, &result->verdict);
     behaviour_gather(fleet);
     sim_trust_gather(fleet->shards, fleet->shard_count, &fleet->versions, &result->trust);
@@ -679,6 +690,8 @@ static void gather(struct sim_fleet *fleet)
                        (unsigned long long)sim_virtual_digest(fleet->virtual));
     }
     count_simulated(fleet);
+    result->undecided[SIM_VERSION_NONE] = 0;
+    result->gateway_denied = view_of(fleet) != NULL && view_of(fleet)->denied;
     struct rusage usage;
     if (getrusage(RUSAGE_SELF, &usage) == 0) {
         result->peak_rss_bytes = (uint64_t)usage.ru_maxrss * 1024;
@@ -758,7 +771,7 @@ enum sim_exit sim_fleet_run(const struct sim_options *options,
         uint64_t begin_us = base_clock_mono_us();
         watch_run(fleet, interrupted);
         fleet->result.took_s = (double)(base_clock_mono_us() - begin_us) / 1e6;
-        last_look(fleet);
+        look(fleet, 2);
         stop_shards(fleet);
         add_row(fleet);
         sim_live_done(&fleet->live);

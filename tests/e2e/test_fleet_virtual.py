@@ -77,6 +77,13 @@ class FleetVirtual(unittest.TestCase):
         self.assertTrue(all(oracle["holds"] for oracle in result["oracles"]), result["oracles"])
         self.assertEqual(result["totals"]["request_errors"], 0)
         self.assertEqual(folder_sums(self.stack.path("gateway")), self.before)
+        # What the gateway heard is what was, and a latency in virtual time is nobody's lateness.
+        gap = result["truth_gap"][0]
+        self.assertTrue(gap["said"], gap)
+        self.assertEqual({row: (count["truth"], count["gap"], count["percent"]) for row, count in gap["devices"].items()},
+                         {"offered": (DEVICES, 0, 0), "ran": (DEVICES, 0, 0), "failed": (0, 0, 0), "undecided": (0, 0, 0),
+                          "rolled_back": (0, 0, 0), "current": (DEVICES, 0, 0)})
+        self.assertIsNone(result["latency_warning"])
 
     def test_nothing_is_left_behind(self):
         def there():

@@ -3,7 +3,8 @@
 #include "test_kit.h"
 
 #include "model/predicate.h"
-#include "report/run_result.h"
+#include "report/report_svg.h"
+#include "report/truth_gap.h"
 
 #include <ftw.h>
 #include <jansson.h>
@@ -201,11 +202,79 @@ static void fill_timeline(struct sim_timeline *timeline, uint8_t version)
                                                                   .failed = s,
                                                                   .current = s * 28};
         base_hist_add(&hist, 1000 + s * 10);
-        sim_row_fill(&row, &(struct sim_second){s * 1.5, &counters, &hist, &hist, &load});
+        const struct sim_gateway_counts said = {.offered = s * 30, .succeeded = s * 27};
+        sim_row_fill(&row, &(struct sim_second){s * 1.5, &counters, &hist, &hist, &load,
+                                                s > 2 ? version : SIM_VERSION_NONE, &said});
         sim_timeline_add(timeline, &row);
     }
     sim_timeline_mark(timeline, 3, "1.0.0 gray-1");
     sim_timeline_mark(timeline, 3.2, "1.0.0 <full> & \"all\"");
+}
+
+// Rates of the cohort table come highest first.
+static void assert_rates_fall(const char *page)
+{
+    double before = 100;
+    uint32_t rows = 0;
+    const char *at = strstr(page, "<th class=n>interval");
+    assert_non_null(at);
+    const char *end = strstr(at, "</table>");
+    for (at = strstr(at, "<td class=bars>"); at != NULL && at < end;
+         at = strstr(at + 1, "<td class=bars>"), rows++) {
+        const char *rate = at;
+        while (strncmp(rate, " to ", 4) != 0) { // "0.10 to 1.20 %"
+            rate--;
+        }
+        while (strncmp(rate, " %", 2) != 0) { // of the rate's cell
+            rate--;
+        }
+        while (rate[-1] != '>') {
+            rate--;
+        }
+        double now = strtod(rate, NULL);
+        if (now > before) {
+            fail_msg("%.2f after %.2f", now, before);
+        }
+        before = now;
+    }
+    assert_true(rows > 3);
+}
+
+#define LABELS_MAX 64
+
+// Two texts of marks in one picture never meet: neither in a row nor across rows.
+static void assert_labels_apart(const char *page)
+{
+    struct {
+        double from, to, y;
+    } seen[LABELS_MAX];
+    uint32_t count = 0;
+    for (const char *at = page; (at = strpbrk(at, "<")) != NULL; at++) {
+        double x = 0, y = 0;
+        char anchor[8] = "";
+        if (strncmp(at, "<svg class=chart", 16) == 0) {
+            count = 0;
+        }
+        if (sscanf(at, "<text class=marktext x=%lf y=%lf text-anchor=%5[a-z]", &x, &y, anchor) !=
+            3) {
+            continue;
+        }
+        const char *text = strchr(at, '>') + 1;
+        double width = 6.0 * (double)(strstr(text, "</text>") - text);
+        bool left = strcmp(anchor, "end") == 0;
+        assert_true(count < LABELS_MAX);
+        seen[count].from = left ? x - width : x;
+        seen[count].to = left ? x : x + width;
+        seen[count].y = y;
+        for (uint32_t i = 0; i < count; i++) {
+            bool apart = seen[i].to < seen[count].from || seen[count].to < seen[i].from ||
+                         fabs(seen[i].y - y) > 11;
+            if (!apart) {
+                fail_msg("a label at %.0f, %.0f lies on another at %.0f", x, y, seen[i].from);
+            }
+        }
+        count++;
+    }
 }
 
 static void assert_files_say_it(const char *folder, uint32_t rows)
@@ -230,6 +299,11 @@ static void assert_files_say_it(const char *folder, uint32_t rows)
     assert_non_null(strstr(text, "os == ios"));
     assert_non_null(strstr(text, "<b>12 345</b><span>placebos: ran again what they have"));
     assert_null(strstr(text, "<full>")); // escaped
+    assert_non_null(strstr(text, "ran, by the gateway's count"));
+    assert_rates_fall(text);
+    assert_labels_apart(text);
+    assert_non_null(strstr(text, "processes killed in the middle of their work (--kills)"));
+    assert_non_null(strstr(text, "the gateway was asked and named no rollout of this version"));
     free(text);
 
     text = read_all(folder, "timeline.csv");
@@ -241,6 +315,176 @@ static void assert_files_say_it(const char *folder, uint32_t rows)
     }
     assert_int_equal(occurrences(text, ","), commas * lines); // every row has every column
     free(text);
+}
+
+// A crowd of marks: each has its own place, and what found none is counted.
+static void labels_find_a_place(void **state)
+{
+    (void)state;
+    static const double x[] = {0, 100};
+    static const double y[] = {0, 5};
+    static double mark_x[60];
+    static const char *mark_text[60];
+    for (uint32_t i = 0; i < 60; i++) {
+        mark_x[i] = i < 40 ? 1 + i * 0.1 : 97 + (i - 40) * 0.1; // at both ends
+        mark_text[i] = i % 3 == 0 ? "gray" : i % 3 == 1 ? "rolling_back" : "a long name of a stage";
+    }
+    const struct sim_chart chart = {.unit_y = "devices",
+                                    .x = x,
+                                    .point_count = 2,
+                                    .series = {{"line", y, false}},
+                                    .series_count = 1,
+                                    .mark_x = mark_x,
+                                    .mark_text = mark_text,
+                                    .mark_count = 60};
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&text, &size);
+    assert_non_null(file);
+    sim_chart_write(&chart, file);
+    assert_int_equal(fclose(file), 0);
+    assert_labels_apart(text);
+    assert_int_equal(occurrences(text, "<line class=mark"), 60);
+    assert_non_null(strstr(text, "more without a name"));
+    free(text);
+}
+
+// Only what lies in the axis is drawn, and the axis says where it begins.
+static void an_axis_of_its_own(void **state)
+{
+    (void)state;
+    static const double x[] = {0, 100, 110, 120, 300};
+    static const double y[] = {900, 1, 2, 3, 900};
+    const struct sim_chart chart = {.unit_y = "devices",
+                                    .x = x,
+                                    .x_from = 100,
+                                    .x_to = 120,
+                                    .point_count = 5,
+                                    .series = {{"line", y, false}},
+                                    .series_count = 1};
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&text, &size);
+    assert_non_null(file);
+    sim_chart_write(&chart, file);
+    assert_int_equal(fclose(file), 0);
+    const char *points = strstr(text, "points=\"");
+    assert_non_null(points);
+    assert_int_equal(occurrences(points, ","), 3);
+    assert_non_null(strstr(text, ">100</text>"));
+    assert_null(strstr(text, ">300</text>"));
+    assert_null(strstr(text, ">500</text>")); // of the points outside
+    free(text);
+}
+
+// ---- What the gateway believes ----
+
+static void the_truth_gap_is_named(void **state)
+{
+    (void)state;
+    static struct sim_options options = {.devices = 1000};
+    static struct sim_run_result result;
+    struct sim_gap gap;
+    double percent = 0;
+    result = (struct sim_run_result){.options = &options, .rollout_count = 2};
+    result.counters.version[1] =
+        (struct sim_version_counters){.offered = 1000, .ran = 900, .failed = 80, .current = 900};
+    result.undecided[1] = 20;
+    result.rollouts[0].version = 2; // another one's
+    result.rollouts[0].seen.counts.offered = 7;
+    struct sim_rollout_seen *seen = &result.rollouts[1].seen;
+    result.rollouts[1].version = 1;
+    seen->before = (struct sim_gateway_counts){.offered = 500, .succeeded = 500};
+    seen->counts = (struct sim_gateway_counts){
+        .offered = 1500, .succeeded = 1400, .failed = 60, .under_way = 40, .on_version = 900};
+    sim_gap_of(&result, 1, &gap);
+    static const struct {
+        enum sim_gap_row row;
+        uint64_t truth, said;
+        bool share;
+        double percent;
+    } table[] = {
+        {SIM_GAP_OFFERED, 1000, 1000, true, 0}, {SIM_GAP_RAN, 900, 900, true, 0},
+        {SIM_GAP_FAILED, 80, 60, true, -25},    {SIM_GAP_UNDECIDED, 20, 40, true, 100},
+        {SIM_GAP_BACK, 0, 0, true, 0},          {SIM_GAP_CURRENT, 900, 900, true, 0},
+    };
+    assert_null(gap.why_not);
+    for (size_t i = 0; i < TEST_COUNT(table); i++) {
+        enum sim_gap_row row = table[i].row;
+        assert_int_equal(gap.truth[row], table[i].truth);
+        assert_int_equal(gap.said[row], table[i].said);
+        assert_true(sim_gap_share(&gap, row, &percent) == table[i].share);
+        assert_true(fabs(percent - table[i].percent) < 1e-9);
+    }
+    seen->counts.rolled_back = 3;
+    sim_gap_of(&result, 1, &gap);
+    assert_false(sim_gap_share(&gap, SIM_GAP_BACK, &percent)); // of none
+    result.rollout_count = 1;
+    sim_gap_of(&result, 1, &gap);
+    assert_non_null(strstr(gap.why_not, "named no rollout"));
+    result.gateway_denied = true;
+    sim_gap_of(&result, 1, &gap);
+    assert_non_null(strstr(gap.why_not, "operators only"));
+    options.local = true;
+    sim_gap_of(&result, 1, &gap);
+    assert_non_null(strstr(gap.why_not, "was not asked"));
+    options.local = false;
+}
+
+static void counts_begin_with_the_run(void **state)
+{
+    (void)state;
+    static struct sim_rollouts_seen seen;
+    struct sim_gateway_counts said;
+    const char *first =
+        "{\"items\":[{\"id\":\"00000000000000aa\",\"state\":\"running\",\"created_s\":5,\"counts\":"
+        "{\"offered\":10,\"succeeded\":4,\"failed\":1,\"timed_out\":1}}]}";
+    const char *second =
+        "{\"items\":[{\"id\":\"00000000000000bb\",\"state\":\"running\",\"created_s\":9,\"counts\":"
+        "{\"offered\":3}},{\"id\":\"00000000000000aa\",\"state\":\"completed\",\"created_s\":5,"
+        "\"counts\":{\"offered\":25,\"succeeded\":14,\"failed\":2,\"timed_out\":3,\"silent\":2,"
+        "\"under_way\":1}}]}";
+    memset(&seen, 0, sizeof(seen));
+    sim_rollouts_take(&seen, first, strlen(first));
+    sim_rollouts_take(&seen, second, strlen(second));
+    assert_true(sim_rollouts_said(&seen, 0xaa, &said));
+    assert_int_equal(said.offered, 15);
+    assert_int_equal(said.succeeded, 10);
+    assert_int_equal(said.failed, 3); // with those that did not answer
+    assert_int_equal(said.under_way, 3);
+    assert_true(sim_rollouts_said(&seen, 0xbb, &said));
+    assert_int_equal(said.offered, 3); // it began later
+    assert_false(sim_rollouts_said(&seen, 0xcc, &said));
+}
+
+// ---- Lateness ----
+
+static void a_late_generator_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t lag_us, checkin_us, skipped;
+        const char *said; // NULL: nothing
+    } table[] = {
+        {0, 40000, 0, NULL},          {9000, 9500, 0, NULL},         {20000, 400000, 0, NULL},
+        {30000, 80000, 0, "30.0 ms"}, {900000, 8000000, 0, "900.0"}, {0, 40000, 5, "5 of 1000"},
+    };
+    static struct sim_run_result result;
+    for (size_t i = 0; i < TEST_COUNT(table); i++) {
+        char text[SIM_LAG_TEXT_MAX];
+        base_hist_init(&result.latencies.lag_us);
+        base_hist_init(&result.latencies.checkin_us);
+        base_hist_add(&result.latencies.lag_us, table[i].lag_us);
+        base_hist_add(&result.latencies.checkin_us, table[i].checkin_us);
+        result.counters.wakes = 1000;
+        result.counters.skipped = table[i].skipped;
+        if (sim_lag_text(&result, text) != (table[i].said != NULL)) {
+            fail_msg("row %zu: '%s'", i, text);
+        }
+        if (table[i].said != NULL && strstr(text, table[i].said) == NULL) {
+            fail_msg("row %zu: '%s' says no %s", i, text, table[i].said);
+        }
+    }
 }
 
 static void files_are_well_formed(void **state)
@@ -300,9 +544,10 @@ static void files_are_well_formed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(planted_slices_are_found),
-        cmocka_unit_test(too_little_names_no_slice),
-        cmocka_unit_test(wilson_intervals),
+        cmocka_unit_test(planted_slices_are_found),  cmocka_unit_test(too_little_names_no_slice),
+        cmocka_unit_test(wilson_intervals),          cmocka_unit_test(labels_find_a_place),
+        cmocka_unit_test(an_axis_of_its_own),        cmocka_unit_test(the_truth_gap_is_named),
+        cmocka_unit_test(counts_begin_with_the_run), cmocka_unit_test(a_late_generator_is_named),
         cmocka_unit_test(files_are_well_formed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
