@@ -230,8 +230,7 @@ enum base_status sim_certify_report(const struct sim_certify_result *result, FIL
         if (sums[i].good == 0) {
             return base_error_set(error, BASE_ERR_CONFLICT,
                                   "no run of '%s' ended by itself: nothing is certified. The runs "
-                                  "stay in %s. (A gate that counts proven devices alone hears "
-                                  "nothing of virtual ones: --trust-unproven.)",
+                                  "stay in %s",
                                   result->pack->cases[i].name, result->options->out);
         }
     }

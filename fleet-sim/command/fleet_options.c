@@ -78,6 +78,7 @@ enum key {
     KEY_UPSTREAM,
     KEY_TASKS,
     KEY_VIRTUAL,
+    KEY_STRANGERS,
     KEY_THRESHOLD,
     KEY_METRICS,
     KEY_JUNIT,
@@ -143,6 +144,10 @@ static const struct argp_option table[] = {
     {"virtual", KEY_VIRTUAL, "DIR", 0,
      "In virtual time, against the gateway's core in this process, which goes on from a copy of "
      "this data folder of a gateway that is not running",
+     GROUP_RUN},
+    {"strangers", KEY_STRANGERS, 0, 0,
+     "In virtual time devices enrol by themselves, as a device with an enrolment token does; with "
+     "this they show no credential, and a gate counts them with --trust-unproven alone",
      GROUP_RUN},
     {"gateway-tls", KEY_GATEWAY_TLS, "URL", 0, "Another address for dedicated connections",
      GROUP_RUN},
@@ -305,6 +310,9 @@ static error_t on_plain_option(int key, const char *value, struct sim_parse *par
         return 0;
     case KEY_NO_LIVE:
         options->live = false;
+        return 0;
+    case KEY_STRANGERS:
+        options->strangers = true;
         return 0;
     case KEY_HINTS:
         options->hints = true;
@@ -486,6 +494,8 @@ static enum base_status check_run(struct sim_parse *parse)
                               "run needs --gateway URL, or --virtual DIR");
     }
     BASE_TRY(sim_check_virtual(options, parse->error));
+    options->enrols =
+        options->enrol_token[0] != '\0' || (options->virtual_dir[0] != '\0' && !options->strangers);
     if (options->has_key == (options->root_bytes > 0)) {
         return base_error_set(parse->error, BASE_ERR_INVALID,
                               "run needs either --root FILE, which says who may sign what, or "
@@ -571,6 +581,7 @@ enum base_status sim_options_parse(int argc, char **argv, struct sim_options *ou
         "7 no gateway answered, "
         "8 nobody came online, 9 no release reached anybody, "
         "10 there was no release: nothing was there to be judged, "
+        "11 a release ran on devices, and its gate counts none of them, "
         "99 all else passed, and a --threshold does not hold.",
         NULL,
         help_text,

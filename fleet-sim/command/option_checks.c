@@ -153,11 +153,14 @@ enum base_status sim_check_virtual(struct sim_options *options, struct base_erro
         {"--hints", options->hints},
         {"--business", options->business_rate > 0},
         {"--enroll-token", options->enrol_token[0] != '\0'},
+        {"--credentials", options->credentials[0] != '\0'},
         {"--metrics", options->metrics_address[0] != '\0'},
         {"--behaviour", options->behaviour[0] != '\0' && strcmp(options->behaviour, "none") != 0},
     };
     if (options->virtual_dir[0] == '\0') {
-        return BASE_OK;
+        return options->strangers ? base_error_set(error, BASE_ERR_INVALID,
+                                                   "--strangers is for virtual time (--virtual)")
+                                  : BASE_OK;
     }
     for (size_t i = 0; i < sizeof(real) / sizeof(real[0]); i++) {
         if (real[i].given) {

@@ -62,7 +62,10 @@ static bool item_read(const json_t *rollout, struct sim_rollout_seen *out)
     copy_text(json_is_object(cause) ? cause : rollout,
               json_is_object(cause) ? "text" : "reason_text", out->reason, sizeof(out->reason));
     copy_text(json_object_get(rollout, "stage"), "name", out->stage, sizeof(out->stage));
-    counts_read(json_object_get(rollout, "counts"), &out->counts);
+    const json_t *counts = json_object_get(rollout, "counts");
+    counts_read(counts, &out->counts);
+    out->uncounted = !json_is_true(json_object_get(rollout, "trust_unproven")) &&
+                     out->counts.offered == 0 && count_of(counts, "unproven_completed") > 0;
     return true;
 }
 

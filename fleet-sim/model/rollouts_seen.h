@@ -39,7 +39,8 @@ struct sim_rollout_seen {
     char state[SIM_ROLLOUT_STATE_MAX]; // the last one that was heard of
     char stage[SIM_ROLLOUT_STAGE_MAX];
     char reason[SIM_ROLLOUT_REASON_MAX];
-    bool old;                         // it was over before the run looked first
+    bool old;       // it was over before the run looked first
+    bool uncounted; // devices ran it, and its gate counts none of them: they are strangers to it
     struct sim_gateway_counts counts; // of now
     struct sim_gateway_counts before; // ... when the run looked first; all 0: it began later
 };

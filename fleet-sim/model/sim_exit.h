@@ -15,6 +15,7 @@ enum sim_exit {
     SIM_EXIT_NOBODY_ONLINE = 8, // it answered, and no device came online
     SIM_EXIT_UNREACHED = 9,     // devices came online, and no release reached one
     SIM_EXIT_NO_RELEASE = 10,   // devices came online, and there was no release to judge
+    SIM_EXIT_UNCOUNTED = 11,    // a release reached devices, and its gate counts none of them
     SIM_EXIT_THRESHOLD = 99,    // all else passed, and a threshold does not hold
 };
 

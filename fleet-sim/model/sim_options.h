@@ -57,10 +57,12 @@ struct sim_options {
     uint32_t request_timeout_ms;          // 0: the runtime's default
     uint32_t retry_base_ms;               // 0: the runtime's default
     uint32_t checkin_interval_s;          // 0: the runtime's default
-    char enrol_token[SIM_TOKEN_TEXT_MAX]; // empty: nobody enrols
+    char enrol_token[SIM_TOKEN_TEXT_MAX]; // real time; empty: nobody enrols
     char token[SIM_TOKEN_TEXT_MAX];       // of an operator, to watch the rollout with; empty: none
     char credentials[SIM_TEXT_MAX];       // file; empty: nobody has one
     char virtual_dir[SIM_TEXT_MAX]; // data folder of the gateway in virtual time; empty: real time
+    bool strangers;                 // ... there, devices show no credential
+    bool enrols;                    // devices without a credential get one first
     // When to stop.
     uint32_t duration_s;        // 0: no limit
     uint32_t coverage_ppm;      // 0: not asked

@@ -145,6 +145,36 @@ enum base_status sim_credentials_open(const char *path, uint32_t devices,
     return BASE_OK;
 }
 
+enum base_status sim_credentials_in_memory(uint32_t devices, uint64_t seed,
+                                           struct sim_credentials **out, struct base_error *error)
+{
+    struct sim_credentials *credentials = calloc(1, sizeof(*credentials));
+    size_t bytes = SIM_CREDENTIALS_HEADER_BYTES + (size_t)devices * SIM_CREDENTIAL_RECORD_BYTES;
+    void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (credentials == NULL || map == MAP_FAILED) {
+        free(credentials);
+        if (map != MAP_FAILED) {
+            (void)munmap(map, bytes);
+        }
+        return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
+    }
+    *credentials = (struct sim_credentials){.fd = -1,
+                                            .map = map,
+                                            .map_bytes = bytes,
+                                            .header_bytes = SIM_CREDENTIALS_HEADER_BYTES,
+                                            .devices = devices};
+    struct base_prng prng;
+    struct base_writer writer;
+    base_prng_seed(&prng, seed);
+    base_writer_init(&writer, credentials->map + PLAIN_BYTES, SIM_CREDENTIALS_SECRET_BYTES);
+    for (size_t i = 0; i < SIM_CREDENTIALS_SECRET_BYTES; i += SECRET_DRAW_BYTES) {
+        base_writer_u64(&writer, base_prng_next(&prng));
+    }
+    *out = credentials;
+    return BASE_OK;
+}
+
 void sim_credentials_close(struct sim_credentials *credentials)
 {
     if (credentials == NULL) {

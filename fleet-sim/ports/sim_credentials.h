@@ -31,6 +31,11 @@ struct sim_credentials;
 BASE_NODISCARD enum base_status sim_credentials_open(const char *path, uint32_t devices,
                                                      struct sim_credentials **out,
                                                      struct base_error *error);
+// Such records in memory alone, none taken; the secret is made of `seed`, so that a run that is
+// played again enrols with the same keys. For fleets that no other program meets. NOMEM.
+BASE_NODISCARD enum base_status sim_credentials_in_memory(uint32_t devices, uint64_t seed,
+                                                          struct sim_credentials **out,
+                                                          struct base_error *error);
 void sim_credentials_close(struct sim_credentials *credentials); // accepts NULL
 
 // What the fleet's enrolment keys are made of, SIM_CREDENTIALS_SECRET_BYTES; NULL: a file of

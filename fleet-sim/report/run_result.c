@@ -44,6 +44,7 @@ static const struct {
     [SIM_OUTCOME_NOBODY_ONLINE] = {"nobody online", "NOBODY ONLINE"},
     [SIM_OUTCOME_UNREACHED] = {"nobody reached", "NOBODY REACHED"},
     [SIM_OUTCOME_NO_RELEASE] = {"no release", "NO RELEASE"},
+    [SIM_OUTCOME_UNCOUNTED] = {"not counted", "NOT COUNTED"},
     [SIM_OUTCOME_THRESHOLD] = {"threshold missed", "THRESHOLD MISSED"},
 };
 

@@ -31,6 +31,7 @@ enum sim_outcome {
     SIM_OUTCOME_NOBODY_ONLINE, // no device came so far that it was answered what to do
     SIM_OUTCOME_UNREACHED,     // no release reached a device
     SIM_OUTCOME_NO_RELEASE,    // there was none, and none was asked for: nothing to judge
+    SIM_OUTCOME_UNCOUNTED,     // its gate counts none of the devices that it reached
     SIM_OUTCOME_THRESHOLD,     // all else passed, and a threshold does not hold
     SIM_OUTCOME_COUNT
 };

@@ -601,7 +601,7 @@ static void on_head(void *ctx, struct sim_exchange *exchange, const struct dev_r
     shard->ledger.counters.unauthorized +=
         (head->status == 401 || head->status == 403) && exchange->kind != SIM_EXCHANGE_ENROL;
     if (head->status == STATUS_UNAUTHORIZED && exchange->kind != SIM_EXCHANGE_ENROL &&
-        exchange->credential.size > 0 && shard->options->enrol_token[0] != '\0') {
+        exchange->credential.size > 0 && shard->options->enrols) {
         shard->devices[awake->device].enrol_anew = true; // an operator has reset it, say
     }
     if (exchange->kind == SIM_EXCHANGE_TUNNEL) {

@@ -39,6 +39,16 @@ struct sim_enrolling {
 };
 _Static_assert(sizeof(struct sim_enrolling) <= SIM_ENROLLING_BYTES_MAX, "see fleet_enrol.h");
 
+enum base_status sim_enrol_open(const struct sim_options *options, struct sim_credentials **out,
+                                struct base_error *error)
+{
+    if (options->credentials[0] != '\0') {
+        return sim_credentials_open(options->credentials, options->devices, out, error);
+    }
+    return options->enrols ? sim_credentials_in_memory(options->devices, options->seed, out, error)
+                           : BASE_OK;
+}
+
 struct base_str sim_awake_credential(const struct sim_awake *awake)
 {
     const struct sim_credentials *credentials = awake->shard->credentials;
@@ -49,9 +59,8 @@ struct base_str sim_awake_credential(const struct sim_awake *awake)
 
 bool sim_enrol_needed(const struct sim_awake *awake)
 {
-    return awake->shard->options->enrol_token[0] != '\0' &&
-           (sim_awake_credential(awake).size == 0 ||
-            awake->shard->devices[awake->device].enrol_anew);
+    return awake->shard->options->enrols && (sim_awake_credential(awake).size == 0 ||
+                                             awake->shard->devices[awake->device].enrol_anew);
 }
 
 // Empty: the fleet has no secret.

@@ -7,6 +7,11 @@
 
 #define SIM_ENROLLING_BYTES_MAX 256 // of the runtime's memory, which is always more
 
+// The file of the fleet's credentials, or in virtual time a place in memory that goes with the run;
+// *out stays NULL where nobody has any. The codes of sim_credentials_open. Coordinator's thread.
+BASE_NODISCARD enum base_status sim_enrol_open(const struct sim_options *options,
+                                               struct sim_credentials **out,
+                                               struct base_error *error);
 // What the device shows; empty: nothing. Valid for the whole run.
 struct base_str sim_awake_credential(const struct sim_awake *awake);
 // Are there credentials to be had, and has the device none?

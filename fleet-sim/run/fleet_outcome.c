@@ -40,7 +40,12 @@ static bool nobody_online(struct sim_run_result *result)
     if (online) {
         return false;
     }
-    if (nobody_enrolled(counters) && counters->enrolled_before > 0) {
+    if (nobody_enrolled(counters) && options->virtual_dir[0] != '\0') {
+        (void)snprintf(result->cause, SIM_CAUSE_MAX, "the gateway's core refused every enrolment%s",
+                       counters->enrolled_before > 0
+                           ? ": these devices are enrolled in that folder: another --seed"
+                           : "");
+    } else if (nobody_enrolled(counters) && counters->enrolled_before > 0) {
         (void)snprintf(result->cause, SIM_CAUSE_MAX,
                        "these devices are enrolled already, and %s does not hold their "
                        "credentials: --credentials FILE of the run that enrolled them, another "
@@ -439,6 +444,26 @@ static bool goal_missed(struct sim_run_result *result, const struct sim_ending *
     return wanted && !ending->goal_reached;
 }
 
+// A gate that hears of none of these devices says nothing of the release, whatever it does.
+static bool gate_counts_nobody(struct sim_run_result *result)
+{
+    for (uint32_t i = 0; i < result->rollout_count; i++) {
+        const struct sim_rollout_seen *seen = &result->rollouts[i].seen;
+        if (seen->uncounted && is_offered(result, result->rollouts[i].version)) {
+            (void)snprintf(result->cause, SIM_CAUSE_MAX,
+                           "the gate of rollout %016llx of %s %s counts devices that show who they "
+                           "are, and these are strangers to it: %s, or start it with "
+                           "--trust-unproven",
+                           (unsigned long long)seen->id, seen->task, seen->version,
+                           result->options->strangers ? "leave out --strangers"
+                                                      : "--enroll-token FILE");
+            result->decided = result->rollouts[i].version;
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool thresholds_missed(struct sim_run_result *result)
 {
     uint32_t missed = sim_thresholds_missed(result);
@@ -493,6 +518,8 @@ void sim_outcome_judge(struct sim_run_result *result, const struct sim_ending *e
         result->outcome = SIM_OUTCOME_FAILED;
     } else if (no_release(result, ending->view)) {
         result->outcome = SIM_OUTCOME_NO_RELEASE;
+    } else if (gate_counts_nobody(result)) {
+        result->outcome = SIM_OUTCOME_UNCOUNTED;
     } else if (thresholds_missed(result)) {
         result->outcome = SIM_OUTCOME_THRESHOLD;
     } else {

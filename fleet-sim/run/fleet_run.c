@@ -270,10 +270,7 @@ static enum base_status fleet_start(struct sim_fleet *fleet, struct base_error *
         BASE_TRY(sim_upstream_new(options->upstream_port, &fleet->upstream, error));
     }
     BASE_TRY(sim_sessions_load(options->behaviour, options->seed, &fleet->sessions, error));
-    if (options->credentials[0] != '\0') {
-        BASE_TRY(sim_credentials_open(options->credentials, options->devices, &fleet->credentials,
-                                      error));
-    }
+    BASE_TRY(sim_enrol_open(options, &fleet->credentials, error));
     BASE_TRY(shards_init(fleet, error));
     look(fleet, 1);
     fleet->start_us = fleet->clock.mono_us(fleet->clock.ctx);
@@ -740,6 +737,7 @@ static const enum sim_exit exits[SIM_OUTCOME_COUNT] = {
     [SIM_OUTCOME_NOBODY_ONLINE] = SIM_EXIT_NOBODY_ONLINE,
     [SIM_OUTCOME_UNREACHED] = SIM_EXIT_UNREACHED,
     [SIM_OUTCOME_NO_RELEASE] = SIM_EXIT_NO_RELEASE,
+    [SIM_OUTCOME_UNCOUNTED] = SIM_EXIT_UNCOUNTED,
     [SIM_OUTCOME_THRESHOLD] = SIM_EXIT_THRESHOLD,
 };
 

@@ -248,7 +248,7 @@ enum base_status sim_virtual_attach(struct sim_virtual *virtual, struct sim_shar
         .dir = virtual->options->virtual_dir,
         .clock = &virtual->core_clock,
         .seed = virtual->options->seed,
-        .devices = virtual->options->devices,
+        .strangers = virtual->options->strangers ? virtual->options->devices : 0,
         .links = virtual->links,
         .link_count = virtual->part_count,
         .window = &virtual->window,

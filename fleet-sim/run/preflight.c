@@ -70,7 +70,7 @@ static void compute(const struct sim_options *options, struct sim_budget *out)
     out->record_bytes =
         (uint64_t)options->devices *
         (sizeof(struct sim_device) + sizeof(struct sim_ledger_entry) + STATE_BYTES_EXPECTED +
-         (options->credentials[0] != '\0' ? SIM_CREDENTIAL_RECORD_BYTES : 0));
+         (options->enrols || options->credentials[0] != '\0' ? SIM_CREDENTIAL_RECORD_BYTES : 0));
     uint64_t dedicated_bytes = options->tls ? DEDICATED_TLS_BYTES : DEDICATED_BYTES;
     out->connection_bytes =
         (uint64_t)out->carriers * CARRIER_BYTES + out->dedicated * dedicated_bytes;

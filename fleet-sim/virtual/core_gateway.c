@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/prng.h"
+#include "svc/access/operators.h"
 #include "svc/core.h"
 #include "svc/exchange.h"
 #include "virtual/core_folder.h"
@@ -19,6 +20,7 @@
 #include <string.h>
 
 #define ADMIN_TOKEN "the operator of a run in virtual time"
+#define BEARER_MAX  (sizeof("Bearer ") + GW_SECRET_TEXT_BYTES)
 
 struct sim_core_gateway {
     struct sim_core_gateway_options options;
@@ -27,6 +29,7 @@ struct sim_core_gateway {
     struct base_prng prng;
     struct gw_core *core;
     struct gw_worker *worker;
+    char bearer[BEARER_MAX]; // what enrolments are authorized by
     struct gw_message *message_first;
     struct gw_message **message_last;
     struct sim_flight_queue coming;
@@ -67,6 +70,11 @@ static void set_alarm(void *ctx, uint32_t after_us)
 {
     struct sim_core_gateway *gateway = ctx;
     gateway->alarm_us = now_us(gateway) + after_us;
+}
+
+struct base_str sim_core_gateway_bearer(const struct sim_core_gateway *gateway)
+{
+    return base_str_of(gateway->bearer);
 }
 
 // The core is done with it: the answer is on its way.
@@ -209,6 +217,18 @@ int sim_core_gateway_ask(struct sim_core_gateway *gateway, const char *path,
 
 // ---- Life
 
+// A token for the virtual fleet, in the copy alone: whatever became of the folder's own, devices
+// enrol.
+static enum base_status token_make(struct sim_core_gateway *gateway, struct base_error *error)
+{
+    const struct gw_token_view wish = {.role = GW_ROLE_ENROL, .name = "a run in virtual time"};
+    struct gw_token_view made;
+    char text[GW_SECRET_TEXT_BYTES + 1];
+    BASE_TRY(gw_token_create(gateway->core, &wish, &made, text, error));
+    (void)snprintf(gateway->bearer, sizeof(gateway->bearer), "Bearer %s", text);
+    return BASE_OK;
+}
+
 static enum base_status core_open(struct sim_core_gateway *gateway, struct base_error *error)
 {
     const struct sim_core_gateway_options *options = &gateway->options;
@@ -217,8 +237,7 @@ static enum base_status core_open(struct sim_core_gateway *gateway, struct base_
         .admin_token = BASE_STR(ADMIN_TOKEN),
         .control_thread = false,
         .no_writer_thread = true,
-        .unproven_records = options->devices,
-        .unproven_per_address = SIM_CORE_DEVICES_A_PEER,
+        .unproven_records = options->strangers,
         .random = base_prng_port(&gateway->prng),
         .signer = &gateway->signer.port,
         .clock = sim_virtual_clock_port(options->clock),
@@ -229,6 +248,9 @@ static enum base_status core_open(struct sim_core_gateway *gateway, struct base_
     enum base_status status = gw_worker_new(gateway->core, gateway, post, &gateway->worker);
     if (status != BASE_OK) {
         return base_error_set(error, status, "the gateway's core: %s", base_status_text(status));
+    }
+    if (options->strangers == 0) {
+        BASE_TRY(token_make(gateway, error));
     }
     gw_worker_on_alarm(gateway->worker, set_alarm, gateway);
     gw_core_set_ready(gateway->core, true);

@@ -25,7 +25,7 @@ struct sim_core_gateway_options {
     const char *dir;                    // data folder that is copied
     struct sim_virtual_clock *clock;    // its own
     uint64_t seed;                      // of all that the core draws
-    uint32_t devices;                   // that may come, strangers all
+    uint32_t strangers;                 // devices that may come without a credential
     struct sim_core_link *const *links; // to the shards
     uint32_t link_count;
     const uint32_t *window; // number of the window that is
@@ -41,6 +41,9 @@ void sim_core_gateway_free(struct sim_core_gateway *gateway); // and the copy; a
 // A window: what the shards posted in the one before is taken, and everything that is due before
 // `until_us` is done. When the next is; UINT64_MAX: nothing.
 uint64_t sim_core_gateway_run(struct sim_core_gateway *gateway, uint64_t until_us);
+// What enrolments are authorized by: the same as long as the gateway is. Any thread; empty: there
+// are none.
+struct base_str sim_core_gateway_bearer(const struct sim_core_gateway *gateway);
 // gw_exchange.finish of every flight.
 void sim_core_gateway_finish(struct gw_exchange *exchange);
 // An operator's question, answered before it returns: the status. The body is added to `out`.

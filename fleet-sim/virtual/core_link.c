@@ -96,6 +96,17 @@ static bool keep_range(struct sim_flight *flight, uint64_t from)
            keep(flight, (struct base_str){text, (size_t)size}, &flight->exchange.request.range);
 }
 
+// What the device shows; of an enrolment its key, with the token of the fleet.
+static bool keep_who(struct sim_flight *flight, const struct sim_exchange *asked)
+{
+    struct gw_request *to = &flight->exchange.request;
+    bool enrols = asked->kind == SIM_EXCHANGE_ENROL;
+    if (enrols) {
+        to->authorization = sim_core_gateway_bearer(flight->link->options.gateway);
+    }
+    return keep(flight, asked->credential, enrols ? &to->enrol_key : &to->credential);
+}
+
 static bool request_keep(struct sim_flight *flight, const struct sim_exchange *asked,
                          const struct dev_request *request)
 {
@@ -103,7 +114,7 @@ static bool request_keep(struct sim_flight *flight, const struct sim_exchange *a
     bool good =
         keep(flight, request->device, &to->device) &&
         keep(flight, request->profile, &to->profile) && keep(flight, request->nonce, &to->nonce) &&
-        keep(flight, asked->credential, &to->credential) && keep_range(flight, request->range_from);
+        keep_who(flight, asked) && keep_range(flight, request->range_from);
     if (good && request->body_bytes > 0) {
         to->body = base_arena_copy(&flight->arena, request->body, request->body_bytes);
         to->body_bytes = request->body_bytes;

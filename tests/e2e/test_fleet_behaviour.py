@@ -130,7 +130,7 @@ class FleetBehaviour(unittest.TestCase):
                          "--stages", self.stack.path("stages.json"))
 
     def run_fleet(self, *arguments):
-        return self.fleet("run", "--gateway", self.stack.gateway.url, "--trust", self.key, "--devices", "200", "--threads", "2",
+        return self.fleet("run", "--gateway", self.stack.gateway.url, "--enroll-token", self.stack.enroll_token, "--trust", self.key, "--devices", "200", "--threads", "2",
                           "--behaviour", "ipv", "--checkin-interval", "2", *arguments)[1]
 
     def check_law(self, result):

@@ -47,7 +47,7 @@ class FleetVirtual(unittest.TestCase):
         stack.walle("task", "build", stack.path("source"), "--out", stack.path("build"))
         stack.walle("task", "push", stack.path("build"))
         run = stack.walle("rollout", "start", "shop/score", "--build", stack.path("build"), "--stages", stack.path("stages.json"), "--key",
-                    stack.path("ci.key"), "--key", stack.path("lead.key"), "--trust-unproven", "--accept-empty")
+                    stack.path("ci.key"), "--key", stack.path("lead.key"), "--accept-empty")
         cls.rollout = re.match(r"[0-9a-f]{16}", run.stdout).group(0)
         cls.running = cls.run_fleet("running", "--duration", "10", status=4)  # a gateway runs there
         assert gateway.stop() == 0
@@ -76,6 +76,7 @@ class FleetVirtual(unittest.TestCase):
         self.assertLess(result["virtual"]["took_s"], result["duration_s"])
         self.assertTrue(all(oracle["holds"] for oracle in result["oracles"]), result["oracles"])
         self.assertEqual(result["totals"]["request_errors"], 0)
+        self.assertEqual((result["totals"]["enrolled"], result["totals"]["enrol_refused"]), (DEVICES, 0))
         self.assertEqual(folder_sums(self.stack.path("gateway")), self.before)
         # What the gateway heard is what was, and a latency in virtual time is nobody's lateness.
         gap = result["truth_gap"][0]
@@ -128,6 +129,14 @@ class FleetVirtual(unittest.TestCase):
         self.assertLess(result["exposed"], 0.3 * 1500)
         # Devices on which it did no harm are waited for until they are told: minutes.
         self.assertTrue(all(oracle["holds"] for oracle in result["oracles"]), result["oracles"])
+
+    def test_a_gate_that_counts_none_of_them_is_no_pass(self):
+        bad = ("--bad", "all => crash @ 100%", "--bad-version", "1.0.0", "--duration", "900")
+        text = self.run_fleet("strangers", "--strangers", *bad, status=11)
+        self.assertRegex(text, rf"NOT COUNTED: the gate of rollout {self.rollout} of shop/score 1.0.0 counts devices that show who they are, "
+                               r"and these are strangers to it: leave out --strangers")
+        self.assertIn("--strangers is for virtual time", self.run_fleet("real", "--strangers", "--virtual", "", "--gateway",
+                                                                        "http://127.0.0.1:1", status=2))
 
     def certify(self, *arguments, status=0):
         with open(self.stack.path("pack"), "w", encoding="utf-8") as file:

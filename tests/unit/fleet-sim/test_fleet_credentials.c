@@ -93,6 +93,31 @@ static void test_kept_over_runs_and_growth(void **state)
     sim_credentials_close(NULL);
 }
 
+// A fleet that no other program meets: the same seed enrols with the same keys, and no file is
+// made.
+static void test_in_memory(void **state)
+{
+    (void)state;
+    struct base_error error = {.text = ""};
+    struct sim_credentials *fleets[3] = {0};
+    for (uint64_t i = 0; i < 3; i++) {
+        assert_int_equal(sim_credentials_in_memory(3, 7 + i / 2, &fleets[i], &error), BASE_OK);
+    }
+    const uint8_t *secret = sim_credentials_secret(fleets[0]);
+    assert_memory_equal(secret, sim_credentials_secret(fleets[1]), SIM_CREDENTIALS_SECRET_BYTES);
+    assert_memory_not_equal(secret, sim_credentials_secret(fleets[2]),
+                            SIM_CREDENTIALS_SECRET_BYTES);
+    expect(fleets[0], 2, 11, "");
+    assert_int_equal(sim_credentials_put(fleets[0], 2, 11, BASE_STR("wdt_one")), BASE_OK);
+    assert_int_equal(sim_credentials_put(fleets[0], 3, 12, BASE_STR("wdt_one")), BASE_ERR_INVALID);
+    expect(fleets[0], 2, 11, "wdt_one");
+    expect(fleets[1], 2, 11, "");
+    for (uint64_t i = 0; i < 3; i++) {
+        sim_credentials_close(fleets[i]);
+    }
+    assert_int_equal(access(path, F_OK), -1);
+}
+
 // Keys of enrolments are made of a file's secret: its own, and the same in every run.
 static void test_a_file_has_a_secret(void **state)
 {
@@ -259,6 +284,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_kept_over_runs_and_growth, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_in_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_file_has_a_secret, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_file_of_before, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nobodys_record_is_overwritten, setup, teardown),

@@ -128,6 +128,12 @@ static void with_nobody_online(void **state)
     world.result.counters.unauthorized = 3;
     world.result.counters.enrol_refused = 3;
     judged(SIM_OUTCOME_NOBODY_ONLINE, "the gateway refused every enrolment");
+    remote();
+    world.result.counters.checkins = 0;
+    world.result.counters.enrol_refused = 3;
+    world.result.counters.enrolled_before = 3;
+    (void)snprintf(world.options.virtual_dir, sizeof(world.options.virtual_dir), "gateway");
+    judged(SIM_OUTCOME_NOBODY_ONLINE, "enrolled in that folder: another --seed");
     remote(); // some enrolled: the token is good
     world.result.counters.checkins = 0;
     world.result.counters.enrol_refused = 3;
@@ -539,6 +545,40 @@ static void with_thresholds(void **state)
     judged(SIM_OUTCOME_THRESHOLD, "1 of 1 thresholds do not hold; failed_share<5%: 10 %, does not");
 }
 
+// The gate of a rollout that reached these devices counts others alone.
+static void by_a_gate_that_counts_nobody(void **state)
+{
+    (void)state;
+    static const char page[] =
+        "{\"items\": [{\"id\": \"00000000000000a1\", \"counts\": {\"offered\": 0, "
+        "\"unproven_completed\": 3}}, {\"id\": \"00000000000000a2\", \"trust_unproven\": true, "
+        "\"counts\": {\"offered\": 0, \"unproven_completed\": 3}}, {\"id\": "
+        "\"00000000000000a3\", \"counts\": {\"offered\": 1, \"unproven_completed\": 3}}, {\"id\": "
+        "\"00000000000000a4\", \"counts\": {\"offered\": 0, \"unproven_completed\": 0}}]}";
+    remote();
+    sim_rollouts_take(&world.rollouts, page, sizeof(page) - 1);
+    assert_int_equal(world.rollouts.count, 4);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(world.rollouts.items[i].uncounted, i == 0);
+    }
+    remote();
+    seen("2.0.0", "running")->uncounted = true;
+    judged(SIM_OUTCOME_UNCOUNTED, "of shop/score 2.0.0 counts devices that show who they are, and "
+                                  "these are strangers to it: --enroll-token FILE");
+    remote(); // another's: these devices were offered none of it
+    seen("3.0.0", "running")->uncounted = true;
+    judged(SIM_OUTCOME_PASSED, "");
+    remote();
+    seen("2.0.0", "running")->uncounted = true;
+    world.options.coverage_ppm = 1;
+    world.ending.goal_reached = false;
+    judged(SIM_OUTCOME_FAILED, "the coverage of --until-coverage was not reached");
+    remote();
+    seen("2.0.0", "running")->uncounted = true;
+    threshold("arrived>=11");
+    judged(SIM_OUTCOME_UNCOUNTED, "strangers");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -557,6 +597,7 @@ int main(void)
         cmocka_unit_test(without_a_gateway_by_figures),
         cmocka_unit_test(without_a_gateway_by_refusals),
         cmocka_unit_test(with_thresholds),
+        cmocka_unit_test(by_a_gate_that_counts_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
