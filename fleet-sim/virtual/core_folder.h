@@ -9,9 +9,12 @@
 
 struct sim_core_folder {
     char path[PATH_MAX]; // empty: there is none
+    int held;            // while it is open the copy is in use
 };
 
-// BUSY: a gateway runs in `dir`; NOT_FOUND: it is no gateway's; IO, FULL.
+// The keys that the gateway signs with stay where they are. Copies that killed runs left go first.
+// BUSY: a gateway runs in `dir`; NOT_FOUND: it is no gateway's; INVALID: something stands in the
+// place of one of its files, and `error` says what and where; IO, FULL.
 BASE_NODISCARD enum base_status sim_core_folder_copy(const char *dir, struct sim_core_folder *out,
                                                      struct base_error *error);
 // When a gateway wrote in `dir` last, in microseconds since 1970: the time that a run goes on from.

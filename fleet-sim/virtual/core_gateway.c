@@ -274,7 +274,7 @@ enum base_status sim_core_gateway_new(const struct sim_core_gateway_options *opt
     base_prng_seed(&gateway->prng, options->seed);
     enum base_status status = sim_core_folder_copy(options->dir, &gateway->folder, error);
     if (status == BASE_OK) {
-        status = sim_core_signer_open(gateway->folder.path, &gateway->signer, error);
+        status = sim_core_signer_open(options->dir, &gateway->signer, error);
     }
     if (status == BASE_OK) {
         status = core_open(gateway, error);

@@ -1,6 +1,6 @@
 // What the gateway's core signs with in a run in virtual time: the keys that the gateway itself
-// drew, so that devices born with its root believe what it says. core_gateway.c opens them from its
-// copy of the folder. Every signature is real.
+// drew, so that devices born with its root believe what it says. core_gateway.c opens them where
+// they lie: no copy of a key is made outside this process. Every signature is real.
 #include "virtual/core_signer.h"
 
 #include "base/os/errno_status.h"

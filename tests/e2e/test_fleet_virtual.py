@@ -88,7 +88,7 @@ class FleetVirtual(unittest.TestCase):
 
     def test_nothing_is_left_behind(self):
         def there():
-            return {name for name in os.listdir("/dev/shm") if name.startswith("walle-fleet-sim-")}
+            return {name for name in os.listdir("/dev/shm") if name.startswith("walle-virtual-")}
         before = there()
         self.run_fleet("left", "--duration", "5")
         os.rename(self.stack.path("gateway", "keys"), self.stack.path("keys"))
@@ -97,6 +97,54 @@ class FleetVirtual(unittest.TestCase):
         finally:
             os.rename(self.stack.path("keys"), self.stack.path("gateway", "keys"))
         wait_until(lambda: not there() - before)  # another test's are there for a while
+
+    def test_what_a_killed_run_leaves_holds_no_key_and_goes(self):
+        def there():
+            return {os.path.join("/dev/shm", name) for name in os.listdir("/dev/shm") if name.startswith("walle-virtual-")}
+        before = there()
+        run = subprocess.Popen([program("walle-fleet-sim"), "run", "--virtual", self.stack.path("gateway"), "--root", self.stack.path("root.1"),
+                                "--devices", "200", "--no-live", "--until-stopped", "--out", self.stack.path("killed")],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+        self.addCleanup(run.wait)
+        self.addCleanup(run.kill)
+        def copies():  # of this run: it holds the folder
+            return {os.readlink(f"/proc/{run.pid}/fd/{name}") for name in os.listdir(f"/proc/{run.pid}/fd")} & there()
+        mine = wait_until(lambda: copies() if all(os.path.exists(os.path.join(name, "store.mdb")) for name in copies()) else None)
+        self.assertEqual(len(mine), 1)
+        copy = mine.pop()
+        os.utime(copy, (1, 1))
+        self.run_fleet("beside", "--duration", "5")
+        self.assertTrue(os.path.exists(copy), "a run that lives keeps its copy")
+        run.kill()
+        run.wait()
+        seeds = [os.path.join(at, name) for at, _, names in os.walk(copy) for name in names if name.endswith(".key")]
+        self.assertEqual(seeds, [])
+        os.utime(copy, (1, 1))
+        self.run_fleet("after", "--duration", "5")
+        self.assertFalse(os.path.exists(copy))
+        self.assertFalse({name for name in there() - before if os.stat(name).st_mtime == 1})
+
+    def test_what_is_no_store_is_not_an_empty_gateway(self):
+        def refused(name, *words):
+            text = self.run_fleet("odd", "--virtual", odd, "--duration", "5", status=4)
+            for word in (os.path.join(odd, name), *words):
+                self.assertIn(word, text)
+        odd = self.stack.path("odd")
+        for make, said in ((lambda path: os.symlink(self.stack.path("gateway", "store.mdb"), path), "symbolic link"),
+                           (os.mkfifo, "named pipe"), (os.mkdir, "folder")):
+            shutil.copytree(self.stack.path("gateway"), odd, ignore=shutil.ignore_patterns("store.mdb"))
+            make(os.path.join(odd, "store.mdb"))
+            refused("store.mdb", said)
+            shutil.rmtree(odd)
+        for make in (lambda path: os.symlink(self.stack.path("gateway", "blobs"), path), os.mkfifo):
+            shutil.copytree(self.stack.path("gateway"), odd, ignore=shutil.ignore_patterns("blobs"))
+            make(os.path.join(odd, "blobs"))
+            refused("blobs")
+            shutil.rmtree(odd)
+        shutil.copytree(self.stack.path("gateway"), odd)
+        os.symlink(os.path.join(odd, "elsewhere"), os.path.join(odd, "blobs", "other"))
+        refused(os.path.join("blobs", "other"), "symbolic link")
+        shutil.rmtree(odd)
 
     def test_the_same_options_give_the_same_run(self):
         options = ("--kills", "5%", "--duration", "900")
