@@ -3,6 +3,7 @@
 // is refused before anything starts, in words that name the option.
 #include "command/option_checks.h"
 
+#include "base/os/output_file.h"
 #include "ports/sim_local_file.h"
 #include "signing/signing.h"
 #include "wire/manifest.h"
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 // Is one of these keys a release key of the task?
@@ -99,19 +101,24 @@ enum base_status sim_check_evidence(const struct sim_options *options,
 
 enum base_status sim_check_junit(const struct sim_options *options, struct base_error *error)
 {
-    char folder[SIM_TEXT_MAX];
-    if (options->junit[0] == '\0' || access(options->junit, W_OK) == 0) {
+    struct base_output_file file;
+    struct base_error why = {.status = BASE_OK};
+    struct stat about = {0};
+    bool there = options->junit[0] != '\0' && lstat(options->junit, &about) == 0;
+    // A pipe would tell its reader that this was all: what is wrong with one is said at the end.
+    if (options->junit[0] == '\0' || (there && S_ISFIFO(about.st_mode))) {
         return BASE_OK;
     }
-    (void)snprintf(folder, sizeof(folder), "%s", options->junit);
-    char *slash = strrchr(folder, '/');
-    folder[slash == folder ? 1 : slash != NULL ? slash - folder : 0] = '\0';
-    const char *where = folder[0] != '\0' ? folder : ".";
-    if (access(options->junit, F_OK) != 0 && access(where, W_OK | X_OK) == 0) {
-        return BASE_OK;
+    enum base_status status = base_output_open(&file, options->junit, &why);
+    if (status == BASE_OK) { // nothing is written, and what was there stays
+        status = base_output_close(&file, BASE_ERR_CLOSED, &why);
+        status = status == BASE_ERR_CLOSED ? BASE_OK : status;
     }
-    return base_error_set(error, BASE_ERR_INVALID, "--junit %.100s: %s", options->junit,
-                          strerror(errno));
+    if (status == BASE_OK && there && S_ISREG(about.st_mode) && unlink(options->junit) != 0) {
+        status = base_error_set(&why, BASE_ERR_IO, "%.100s: %s", options->junit, strerror(errno));
+    }
+    return status == BASE_OK ? BASE_OK
+                             : base_error_set(error, BASE_ERR_INVALID, "--junit %.140s", why.text);
 }
 
 enum base_status sim_check_somebody(const struct sim_options *options,

@@ -20,7 +20,8 @@ BASE_NODISCARD enum base_status sim_check_evidence(const struct sim_options *opt
 // What there is in real time alone does not go with --virtual. INVALID.
 BASE_NODISCARD enum base_status sim_check_virtual(struct sim_options *options,
                                                   struct base_error *error);
-// Can the JUnit file be made? Said before the run and not after it: INVALID.
+// Can the JUnit file be made? Said before the run and not after it: INVALID. One of before goes, so
+// that nobody takes it for this run's.
 BASE_NODISCARD enum base_status sim_check_junit(const struct sim_options *options,
                                                 struct base_error *error);
 // A run of devices that nobody is shows nothing: NOT_FOUND.

@@ -112,8 +112,27 @@ class Gate(unittest.TestCase):
         said = self.simulate("--junit", self.stack.path("none", "fleet.xml"))
         self.assertEqual(said.returncode, 2, said.stdout + said.stderr)
         self.assertRegex(said.stderr, "--junit .*/none/fleet.xml: No such file or directory")
-        said = self.simulate("--junit", self.stack.path("source"))  # a folder: known when it is written
-        self.assertEqual(said.returncode, 4, said.stdout + said.stderr)
+        places = {"source": "a folder, not a regular file", "link.xml": "a symbolic link, not a regular file", "source/task.json/x": "Not a directory"}
+        os.symlink(self.stack.path("elsewhere.xml"), self.stack.path("link.xml"))
+        for name, words in places.items():
+            said = self.simulate("--junit", self.stack.path(name))
+            self.assertEqual(said.returncode, 2, said.stdout + said.stderr)
+            self.assertRegex(said.stderr, f"--junit .*/{name}: {words}")
+            self.assertNotIn("preflight", said.stdout)
+        self.assertFalse(os.path.exists(self.stack.path("elsewhere.xml")))
+
+    def test_no_junit_file_of_before_is_taken_for_this_run(self):
+        self.build(SCRIPT)
+        path = self.stack.path("fleet.xml")
+        for arguments, status in ((("--where", 'os == "amiga"'), 6), (("--devices", "29000000", "--awake", "29000000"), 3)):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("of before")
+            said = self.simulate(*arguments)
+            self.assertEqual(said.returncode, status, said.stdout + said.stderr)
+            self.assertFalse(os.path.exists(path), arguments)
+        said = self.simulate("--junit", "/dev/null")
+        self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
+        self.assertTrue(os.path.exists("/dev/null"))
 
     def test_what_compared_nothing_says_so(self):
         self.build(SCRIPT)
