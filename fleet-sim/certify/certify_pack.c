@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LINE_MAX_BYTES 512
+#define LINE_BYTES_MAX 510u // its end not counted
 #define CONFIDENCE     0.95
 
 // What goes wrong in the field: on everybody, on one sort of devices, seldom, late, slowly.
@@ -23,6 +23,15 @@ static const struct sim_certify_case standard[] = {
     {"wrong", "all => wrong @ 50%"},
 };
 
+static bool is_name(struct base_str name)
+{
+    bool good = name.size > 0 && name.size <= SIM_CERTIFY_NAME_MAX;
+    for (size_t i = 0; i < name.size; i++) {
+        good = good && (unsigned char)name.data[i] >= ' ' && name.data[i] != 0x7f;
+    }
+    return good;
+}
+
 static enum base_status add(struct sim_certify_pack *pack, struct base_str name,
                             struct base_str rule, struct base_error *error)
 {
@@ -31,10 +40,16 @@ static enum base_status add(struct sim_certify_pack *pack, struct base_str name,
     if (pack->count == sizeof(pack->cases) / sizeof(pack->cases[0])) {
         return base_error_set(error, BASE_ERR_LIMIT, "more than %u rules", SIM_CERTIFY_RULES_MAX);
     }
-    if (name.size == 0 || name.size > SIM_CERTIFY_NAME_MAX || rule.size > SIM_CERTIFY_RULE_MAX) {
+    if (!is_name(name) || rule.size > SIM_CERTIFY_RULE_MAX) {
         return base_error_set(error, BASE_ERR_INVALID,
                               "NAME: RULE is expected, a name of 1 to %u characters",
                               SIM_CERTIFY_NAME_MAX);
+    }
+    for (uint32_t i = 0; i < pack->count; i++) {
+        if (base_str_equal(name, base_str_of(pack->cases[i].name))) {
+            return base_error_set(error, BASE_ERR_INVALID, "'%s' is the %s", pack->cases[i].name,
+                                  i == 0 ? "release without a rule" : "name of an earlier rule");
+        }
     }
     if (sim_bad_rule_parse(rule, &parsed, &why) != BASE_OK) {
         return base_error_set(error, BASE_ERR_INVALID, "column %u of the rule: %s", why.column,
@@ -58,10 +73,16 @@ static struct base_str trimmed(struct base_str text)
     return text;
 }
 
-static enum base_status add_line(struct sim_certify_pack *pack, const char *line,
+static enum base_status add_line(struct sim_certify_pack *pack, struct base_str line,
                                  struct base_error *error)
 {
-    struct base_str text = trimmed(base_str_of(line));
+    if (line.size > LINE_BYTES_MAX) {
+        return base_error_set(error, BASE_ERR_TOO_LARGE, "longer than %u bytes", LINE_BYTES_MAX);
+    }
+    if (memchr(line.data, '\0', line.size) != NULL) {
+        return base_error_set(error, BASE_ERR_INVALID, "a NUL byte");
+    }
+    struct base_str text = trimmed(line);
     if (text.size == 0 || text.data[0] == '#') {
         return BASE_OK;
     }
@@ -71,20 +92,37 @@ static enum base_status add_line(struct sim_certify_pack *pack, const char *line
                trimmed((struct base_str){text.data + name + 1, text.size - name - 1}), error);
 }
 
+// The next line without its end, as far as there is room; its size is that of the whole. False: the
+// file is at its end.
+static bool read_line(FILE *file, char out[LINE_BYTES_MAX], size_t *out_size)
+{
+    size_t size = 0;
+    int byte = getc(file);
+    bool any = byte != EOF;
+    for (; byte != EOF && byte != '\n' && size <= LINE_BYTES_MAX; byte = getc(file)) {
+        if (size < LINE_BYTES_MAX) {
+            out[size] = (char)byte;
+        }
+        size++;
+    }
+    *out_size = size;
+    return any;
+}
+
 static enum base_status read_lines(FILE *file, const char *path, struct sim_certify_pack *out,
                                    struct base_error *error)
 {
-    char line[LINE_MAX_BYTES];
-    for (uint32_t number = 1; fgets(line, sizeof(line), file) != NULL; number++) {
+    char line[LINE_BYTES_MAX];
+    size_t size = 0;
+    for (uint32_t number = 1; read_line(file, line, &size); number++) {
         struct base_error why = {0};
-        bool whole = strchr(line, '\n') != NULL || feof(file) != 0;
-        enum base_status status = whole
-                                      ? add_line(out, line, &why)
-                                      : base_error_set(&why, BASE_ERR_TOO_LARGE,
-                                                       "longer than %u bytes", LINE_MAX_BYTES - 2);
+        enum base_status status = add_line(out, (struct base_str){line, size}, &why);
         if (status != BASE_OK) {
             return base_error_set(error, status, "%.100s:%u: %s", path, number, why.text);
         }
+    }
+    if (ferror(file) != 0) {
+        return base_error_set(error, BASE_ERR_IO, "%.100s: it cannot be read", path);
     }
     if (out->count == 1) {
         return base_error_set(error, BASE_ERR_INVALID, "%.100s: no rule in it", path);
