@@ -139,6 +139,9 @@ static enum base_status read_unit(struct reader *reader, size_t from, struct sim
     }
     if (kind == SIM_MEASURE_SHARE) {
         bool percent = base_str_equal(unit, BASE_STR("%"));
+        if (size == 0 && out->limit == 1) {
+            return wrong_at(reader, from, "1 of a share may be meant as 1% or as 100%: which?");
+        }
         out->limit = percent ? out->limit / 100 : out->limit;
         if ((percent || size == 0) && out->limit <= 1) {
             return BASE_OK;
@@ -155,6 +158,9 @@ static enum base_status read_value(struct reader *reader, struct sim_threshold *
     const char *end = text;
     if (strchr("0123456789.", text[0]) != NULL && text[0] != '\0') {
         out->limit = base_real_read(text, &end);
+    }
+    if (end - text > 1 && (text[1] == 'x' || text[1] == 'X')) {
+        return wrong_at(reader, from, "a number of decimal digits is expected");
     }
     if (end == text || !isfinite(out->limit)) {
         return wrong_at(reader, from, "a number is expected");

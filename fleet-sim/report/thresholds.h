@@ -4,7 +4,8 @@
 //
 // METRIC is a measure of report/measures.h; of a latency with the part that is meant (_p50, _p90,
 // _p99, _p999, _max, _mean). OP is < <= > >= == or !=. VALUE is a number: of a latency with us, ms,
-// s or m behind it, of a share with % or as a share of one.
+// s or m behind it, of a share with % or as a share of one,
+// below 1: whether a bare 1 is 1% or 100% nobody can tell.
 #ifndef SIM_THRESHOLDS_H
 #define SIM_THRESHOLDS_H
 
