@@ -258,6 +258,19 @@ static enum base_status in_the_way(uint64_t base, struct base_error *error)
                           name);
 }
 
+// A crash leaves one file without a head. Which of two it was is not guessed: the log makes it
+// again.
+static enum base_status both_headless(uint64_t a, uint64_t b, struct base_error *error)
+{
+    char names[2][GW_SEGMENT_NAME_MAX];
+    gw_segment_name(a, names[0]);
+    gw_segment_name(b, names[1]);
+    return base_error_set(error, BASE_ERR_CORRUPT,
+                          "%s and %s have no head, and a crash leaves one such: move both out of "
+                          "the folder",
+                          names[0], names[1]);
+}
+
 // The newest file has no whole head. It is of the log when a crash can have left it: the first one
 // of all, or right behind the records of the one before it.
 static enum base_status check_headless(struct gw_segment_log *log, struct base_error *error)
@@ -267,9 +280,13 @@ static enum base_status check_headless(struct gw_segment_log *log, struct base_e
     if (log->count > 1) {
         struct gw_segment last = log->segments[log->count - 2];
         int fd = -1;
-        BASE_TRY(look_at(log, &last, &fd, error));
+        enum base_status status = look_at(log, &last, &fd, error);
+        if (status == BASE_ERR_NOT_FOUND) {
+            return both_headless(last.base, base, error);
+        }
+        BASE_TRY(status);
         uint64_t end = 0;
-        enum base_status status = records_end(fd, last.size, &end);
+        status = records_end(fd, last.size, &end);
         close(fd);
         BASE_TRY(status);
         expected = last.base + end;

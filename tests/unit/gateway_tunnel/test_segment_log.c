@@ -471,6 +471,34 @@ static void test_file_in_the_way(void **state)
     gw_segment_log_close(log);
 }
 
+// Two files without a head at the end: a crash leaves one, so which of them it was is not guessed.
+static void test_two_files_without_a_head(void **state)
+{
+    (void)state;
+    const uint64_t end = filled_log(100);
+    const uint64_t bases[][2] = {{end, end + 5000}, {end + 1, end + 2}};
+    for (size_t i = 0; i < sizeof(bases) / sizeof(bases[0]); i++) {
+        struct gw_segment_log *log = NULL;
+        struct base_error error = {0};
+        const struct gw_segment_options options = {
+            .dir = dir, .segment_bytes = GW_SEGMENT_BYTES_MIN, .clock = *base_clock_real()};
+        char paths[2][160];
+        for (size_t k = 0; k < 2; k++) {
+            put_file(bases[i][k], "", 0);
+            segment_path(bases[i][k], paths[k]);
+        }
+        assert_int_equal(gw_segment_log_open(&options, &log, &error), BASE_ERR_CORRUPT);
+        print_message("%s\n", error.text);
+        for (size_t k = 0; k < 2; k++) {
+            assert_non_null(strstr(error.text, strrchr(paths[k], '/') + 1));
+            assert_int_equal(unlink(paths[k]), 0);
+        }
+    }
+    struct gw_segment_log *log = open_log(GW_SEGMENT_BYTES_MIN);
+    assert_int_equal(read_all(log, 0), 100);
+    gw_segment_log_close(log);
+}
+
 // No log was there, and none is begun beside a file that would be in its way later.
 static void test_only_a_file_in_the_way(void **state)
 {
@@ -706,6 +734,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_torn_tail, setup, teardown),
         cmocka_unit_test_setup_teardown(test_zeros_ahead, setup, teardown),
         cmocka_unit_test_setup_teardown(test_file_in_the_way, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_two_files_without_a_head, setup, teardown),
         cmocka_unit_test_setup_teardown(test_only_a_file_in_the_way, setup, teardown),
         cmocka_unit_test_setup_teardown(test_torn_next_segment, setup, teardown),
         cmocka_unit_test_setup_teardown(test_short_segment, setup, teardown),
