@@ -221,26 +221,7 @@ enum base_status dev_pipeline_flush(struct dev_pipeline *pipeline, uint64_t now_
     return dev_collect_flush(pipeline->options.collect, now_us);
 }
 
-// ---- Ends of runs
-
-void dev_pipeline_on_end(struct dev_pipeline *pipeline, uint64_t now_us, uint64_t wall_ms,
-                         struct dev_pipeline_run run, const struct dev_pipeline_end *end)
-{
-    struct pipeline_start *start =
-        run.token != 0 ? dev_pipeline_start_find(pipeline, run.token) : NULL;
-    const struct pipeline_task *task =
-        dev_pipeline_task_find(pipeline, start != NULL ? start->task_id : run.task_id);
-    uint64_t time_ms = start != NULL ? start->wall_ms : wall_ms;
-    pipeline->now_us = now_us;
-    pipeline->wall_ms = wall_ms;
-    if (end != NULL && end->ok && task != NULL && (run.token == 0 || start != NULL)) {
-        dev_pipeline_effects_take(pipeline, task, time_ms, end);
-    }
-    if (start != NULL) {
-        start->state = START_ENDED;
-        pipeline->stats.starts_lost += end == NULL ? 1 : 0;
-    }
-}
+// ---- Life
 
 void dev_pipeline_on_free(struct dev_pipeline *pipeline, uint64_t token)
 {

@@ -77,9 +77,7 @@ struct dev_pipeline_ports {
     // Runs the task. OK: dev_pipeline_on_end and then dev_pipeline_on_free will be called, later.
     // BUSY: again at the next step. NOT_FOUND: the task is gone.
     enum base_status (*start)(void *ctx, const struct dev_pipeline_start *start);
-    // Hands a record to the tunnel (borrowed during the call): dev_tunnel_offer's statuses. NULL:
-    // nothing leaves.
-    enum base_status (*upload)(void *ctx, uint64_t now_us, const struct wire_upload_record *upload);
+    struct wire_upload_port uploads; // of the tunnel (dev_tunnel_uploads); NULL: nothing leaves
     // Every event that is kept, and every end of a visit, in order; for stream functions and tests.
     // May be NULL.
     void (*on_event)(void *ctx, const struct dev_event *event);

@@ -55,17 +55,6 @@ static void block_end(struct gathering *self)
     self->used += base_writer_size(&writer) + size;
 }
 
-static void event_add(struct gathering *self, const struct dev_event *event)
-{
-    struct dev_pipeline *pipeline = self->pipeline;
-    if (self->count == PIPELINE_BLOCK_EVENTS || (self->count > 0 && self->boot != event->boot)) {
-        block_end(self);
-    }
-    self->boot = event->boot;
-    base_assert(self->count < PIPELINE_BLOCK_EVENTS);
-    dev_event_wire(event, &pipeline->events[self->count++]);
-}
-
 static bool wants(const struct gathering *self, const struct dev_event *event)
 {
     const struct pipeline_start *start = self->start;
@@ -94,9 +83,15 @@ static void event_meet(struct gathering *self, const struct dev_event *event)
         return;
     }
     self->wanted++;
-    if (!self->counting && self->wanted > self->skip) {
-        event_add(self, event);
+    if (self->counting || self->wanted <= self->skip) {
+        return;
     }
+    if (self->count == PIPELINE_BLOCK_EVENTS || (self->count > 0 && self->boot != event->boot)) {
+        block_end(self);
+    }
+    self->boot = event->boot;
+    base_assert(self->count < PIPELINE_BLOCK_EVENTS);
+    dev_event_wire(event, &self->pipeline->events[self->count++]);
 }
 
 // All events of the start that are in memory, in order.

@@ -90,8 +90,4 @@ size_t dev_pipeline_input_make(struct dev_pipeline *pipeline, const struct pipel
 // For dev_trigger_embed: ctx is the pipeline.
 enum base_status dev_pipeline_past(void *ctx, uint64_t before, struct dev_event *out);
 
-// ---- pipeline_effects.c
-void dev_pipeline_effects_take(struct dev_pipeline *pipeline, const struct pipeline_task *task,
-                               uint64_t time_ms, const struct dev_pipeline_end *end);
-
 #endif

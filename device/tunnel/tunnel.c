@@ -194,27 +194,40 @@ static enum base_status check_record(const struct dev_tunnel *tunnel,
     return large ? BASE_ERR_TOO_LARGE : BASE_OK;
 }
 
-enum base_status dev_tunnel_offer(struct dev_tunnel *tunnel, uint64_t now_us,
-                                  const struct wire_upload_record *record, uint64_t *out_seq)
+static enum base_status offer(void *ctx, uint64_t now_us, const struct wire_upload_record *record)
 {
+    struct dev_tunnel *tunnel = ctx;
     BASE_TRY(check_record(tunnel, record));
     struct tunnel_class *class = tunnel->classes[record->class_id];
     class->produced++;
     bool fits = tunnel_fits(tunnel, class, record);
-    bool closed = !fits && tunnel_close(tunnel, class, now_us) == BASE_OK;
+    bool closed = !fits && tunnel_close(tunnel, class, now_us, NULL) == BASE_OK;
     fits = fits || (closed && tunnel_fits(tunnel, class, record));
     if (fits) {
         tunnel_append(tunnel, class, now_us, record);
     }
-    bool taken = fits || (closed && tunnel_close_large(tunnel, class, now_us, record) == BASE_OK);
+    bool taken = fits || (closed && tunnel_close(tunnel, class, now_us, record) == BASE_OK);
     if (!taken) { // the store takes nothing and the open batch is full
         tunnel_count_loss(class, WIRE_TUNNEL_LOSS_QUOTA, 1);
     }
+    uint64_t behind = class->next_seq + class->open.count - class->state.base_seq;
+    tunnel->offered_seq = taken ? behind - 1 : UINT64_MAX;
+    return BASE_OK;
+}
+
+enum base_status dev_tunnel_offer(struct dev_tunnel *tunnel, uint64_t now_us,
+                                  const struct wire_upload_record *record, uint64_t *out_seq)
+{
+    BASE_TRY(offer(tunnel, now_us, record));
     if (out_seq != NULL) {
-        uint64_t behind = class->next_seq + class->open.count - class->state.base_seq;
-        *out_seq = taken ? behind - 1 : UINT64_MAX;
+        *out_seq = tunnel->offered_seq;
     }
     return BASE_OK;
+}
+
+struct wire_upload_port dev_tunnel_uploads(struct dev_tunnel *tunnel)
+{
+    return (struct wire_upload_port){.ctx = tunnel, .offer = offer};
 }
 
 enum base_status dev_tunnel_unmade(struct dev_tunnel *tunnel, uint8_t class_id, uint64_t count)

@@ -158,6 +158,8 @@ BASE_NODISCARD enum base_status dev_tunnel_boot(struct dev_tunnel *tunnel, uint6
 BASE_NODISCARD enum base_status dev_tunnel_offer(struct dev_tunnel *tunnel, uint64_t now_us,
                                                  const struct wire_upload_record *record,
                                                  uint64_t *out_seq);
+// The same as a port, for who makes records and knows no tunnel.
+struct wire_upload_port dev_tunnel_uploads(struct dev_tunnel *tunnel);
 // `count` records that were never made, for their task's run had no place to wait: produced, and
 // declared lost (WIRE_TUNNEL_LOSS_STARTS). INVALID: no such class here.
 BASE_NODISCARD enum base_status dev_tunnel_unmade(struct dev_tunnel *tunnel, uint8_t class_id,

@@ -49,31 +49,10 @@ enum base_status tunnel_load(struct dev_tunnel *tunnel, struct tunnel_class *cla
     return BASE_OK;
 }
 
-static enum base_status compress(struct dev_tunnel *tunnel, uint32_t dict, size_t capacity)
-{
-    base_assert(capacity <= tunnel->buffers.pack_capacity);
-    const struct dev_tunnel_codec *codec = &tunnel->ports.codec;
-    size_t size = 0;
-    const struct dev_tunnel_compression what = {
-        .dict = dict,
-        .in = tunnel->buffers.raw,
-        .in_size = tunnel->buffers.raw_entry.payload_bytes,
-        .out = tunnel->buffers.pack,
-        .capacity = capacity,
-    };
-    BASE_TRY(codec->compress(codec->ctx, &what, &size));
-    if (size == 0 || size > capacity) {
-        return BASE_ERR_BUG;
-    }
-    tunnel->buffers.pack_bytes = (uint32_t)size;
-    tunnel->buffers.pack_codec = dict != 0 ? WIRE_TUNNEL_ZSTD_DICT : WIRE_TUNNEL_ZSTD;
-    tunnel->buffers.pack_dict = dict;
-    return BASE_OK;
-}
-
 void tunnel_pack(struct dev_tunnel *tunnel, uint32_t dict, bool plain)
 {
     base_assert(tunnel->buffers.raw_class != NULL && !tunnel->buffers.raw_entry.is_loss);
+    const struct dev_tunnel_codec *codec = &tunnel->ports.codec;
     uint32_t raw = tunnel->buffers.raw_entry.payload_bytes;
     uint32_t wanted = raw < DICT_BELOW ? dict : 0;
     if (tunnel->buffers.pack_done && tunnel->buffers.pack_wanted == wanted &&
@@ -86,13 +65,27 @@ void tunnel_pack(struct dev_tunnel *tunnel, uint32_t dict, bool plain)
     tunnel->buffers.pack_bytes = raw;
     tunnel->buffers.pack_codec = WIRE_TUNNEL_PLAIN;
     tunnel->buffers.pack_dict = 0;
-    if (plain || tunnel->ports.codec.compress == NULL || raw < SMALLEST) {
+    if (plain || codec->compress == NULL || raw < SMALLEST) {
         return;
     }
-    size_t capacity = (size_t)raw * GAIN_PERCENT / 100;
-    capacity = capacity < tunnel->buffers.pack_capacity ? capacity : tunnel->buffers.pack_capacity;
-    enum base_status status = compress(tunnel, wanted, capacity);
+    size_t most = (size_t)raw * GAIN_PERCENT / 100;
+    struct dev_tunnel_compression what = {
+        .dict = wanted,
+        .in = tunnel->buffers.raw,
+        .in_size = raw,
+        .out = tunnel->buffers.pack,
+        .capacity = most < tunnel->buffers.pack_capacity ? most : tunnel->buffers.pack_capacity,
+    };
+    size_t size = 0;
+    enum base_status status = codec->compress(codec->ctx, &what, &size);
     if (status == BASE_ERR_NOT_FOUND && wanted != 0) {
-        (void)compress(tunnel, 0, capacity); // it stays plain when that fails
+        what.dict = 0;
+        status = codec->compress(codec->ctx, &what, &size);
     }
+    if (status != BASE_OK || size == 0 || size > what.capacity) {
+        return; // it stays plain
+    }
+    tunnel->buffers.pack_bytes = (uint32_t)size;
+    tunnel->buffers.pack_codec = what.dict != 0 ? WIRE_TUNNEL_ZSTD_DICT : WIRE_TUNNEL_ZSTD;
+    tunnel->buffers.pack_dict = what.dict;
 }

@@ -23,6 +23,7 @@ struct dev_tunnel {
     struct tunnel_stream streams[WIRE_TUNNEL_CLASSES];
     bool booted;
     bool flush;
+    uint64_t offered_seq; // of the record that was offered last; UINT64_MAX: it was dropped
     uint64_t wall_ms;
     uint64_t wall_us;
     uint64_t radio_us; // when something was sent or came last; 0: never

@@ -145,58 +145,25 @@ static void make_any_room(struct dev_tunnel *tunnel, const struct tunnel_class *
     }
 }
 
-static enum base_status put_batch(struct dev_tunnel *tunnel, struct tunnel_class *class,
-                                  uint64_t now_us, const struct tunnel_entry *entry)
+// raw holds what was put into the store: it is the next entry.
+static void entered(struct dev_tunnel *tunnel, struct tunnel_class *class, uint64_t now_us,
+                    const struct tunnel_entry *entry)
 {
-    const struct tunnel_placing placing = {
-        .slot = class->next,
-        .entry = entry,
-        .payload = tunnel->buffers.raw,
-        .high = class->id <= 1 || is_up(tunnel, class),
-    };
-    enum base_status status = tunnel_put_entry(tunnel, class, now_us, &placing);
-    if (status == BASE_ERR_FULL) {
-        // Dropping does not touch raw.
-        make_any_room(tunnel, class, now_us, TUNNEL_ENTRY_HEAD + entry->payload_bytes);
-        status = tunnel_put_entry(tunnel, class, now_us, &placing);
-    }
-    return status;
-}
-
-// raw holds the payload of `count` records: it becomes the next entry.
-static enum base_status enqueue(struct dev_tunnel *tunnel, struct tunnel_class *class,
-                                uint64_t now_us, uint32_t count, size_t size)
-{
-    base_assert(count > 0 && size > 0 && size <= tunnel->buffers.raw_capacity);
-    uint64_t bytes = TUNNEL_KEY + TUNNEL_ENTRY_HEAD + size;
-    if (!make_room(tunnel, class, now_us, bytes)) {
-        tunnel_count_loss(class, WIRE_TUNNEL_LOSS_QUOTA, count);
-        return BASE_OK;
-    }
-    const struct tunnel_entry entry = {
-        .numbers = 1,
-        .seq = class->next_seq,
-        .count = count,
-        .closed_us = now_us,
-        .payload_hash = base_hash64(tunnel->buffers.raw, size),
-        .payload_bytes = (uint32_t)size,
-    };
-    BASE_TRY(put_batch(tunnel, class, now_us, &entry));
+    base_assert(entry->payload_bytes <= tunnel->buffers.raw_capacity);
     if (class->send_next == class->next) {
         class->progress_us = now_us; // it begins to wait
     }
     tunnel->buffers.raw_class = class;
     tunnel->buffers.raw_slot = class->next;
-    tunnel->buffers.raw_entry = entry;
+    tunnel->buffers.raw_entry = *entry;
     class->next++;
-    class->next_seq += count;
-    class->queued += count;
-    class->queue_bytes += bytes;
+    class->next_seq += entry->count;
+    class->queued += entry->count;
+    class->queue_bytes += TUNNEL_KEY + TUNNEL_ENTRY_HEAD + entry->payload_bytes;
     class->tail_loss = false;
-    if (is_up(tunnel, class) && tunnel_promise(tunnel, class, now_us, class->next) != BASE_OK) {
-        return BASE_OK; // sending asks again
-    }
-    return BASE_OK;
+    enum base_status status =
+        is_up(tunnel, class) ? tunnel_promise(tunnel, class, now_us, class->next) : BASE_OK;
+    (void)status; // sending asks again
 }
 
 static bool sampled_away(const struct dev_tunnel *tunnel, const struct tunnel_class *class,
@@ -213,45 +180,68 @@ static bool sampled_away(const struct dev_tunnel *tunnel, const struct tunnel_cl
                               class->sample_ppm);
 }
 
-static enum base_status close_records(struct dev_tunnel *tunnel, struct tunnel_class *class,
-                                      uint64_t now_us, const struct wire_batch_content *content)
+// What is open, or the large record alone. Borrowed from both and from *one.
+static struct wire_batch_content content_of(const struct tunnel_open *open,
+                                            const struct wire_upload_record *large,
+                                            struct wire_record *one)
 {
-    base_assert(content->record_count > 0);
-    if (sampled_away(tunnel, class, now_us)) {
-        tunnel_count_loss(class, WIRE_TUNNEL_LOSS_POLICY, content->record_count);
-        return BASE_OK;
+    if (large == NULL) {
+        return (struct wire_batch_content){open->uploads, open->upload_count, open->records,
+                                           open->count};
     }
-    size_t size = 0;
-    tunnel_unload(tunnel);
-    BASE_TRY(wire_batch_encode(content, tunnel->buffers.raw, tunnel->buffers.raw_capacity, &size));
-    return enqueue(tunnel, class, now_us, content->record_count, size);
+    base_assert(open->count == 0);
+    *one = (struct wire_record){.format = large->format,
+                                .wall_ms = large->wall_ms,
+                                .bytes = large->bytes,
+                                .size = large->size};
+    return (struct wire_batch_content){&large->key, 1, one, 1};
 }
 
 enum base_status tunnel_close(struct dev_tunnel *tunnel, struct tunnel_class *class,
-                              uint64_t now_us)
+                              uint64_t now_us, const struct wire_upload_record *large)
 {
-    const struct tunnel_open *open = &class->open;
-    if (open->count > 0) {
-        const struct wire_batch_content content = {open->uploads, open->upload_count, open->records,
-                                                   open->count};
-        BASE_TRY(close_records(tunnel, class, now_us, &content));
-        empty_open(class);
+    struct wire_record one;
+    const struct wire_batch_content content = content_of(&class->open, large, &one);
+    uint32_t count = content.record_count;
+    uint8_t *raw = tunnel->buffers.raw;
+    size_t size = 0;
+    if (count > 0 && sampled_away(tunnel, class, now_us)) {
+        tunnel_count_loss(class, WIRE_TUNNEL_LOSS_POLICY, count);
+        count = 0;
     }
-    tunnel_place_pending(tunnel, class, now_us);
-    return BASE_OK;
-}
-
-enum base_status tunnel_close_large(struct dev_tunnel *tunnel, struct tunnel_class *class,
-                                    uint64_t now_us, const struct wire_upload_record *record)
-{
-    const struct wire_record one = {
-        .format = record->format,
-        .wall_ms = record->wall_ms,
-        .bytes = record->bytes,
-        .size = record->size,
-    };
-    const struct wire_batch_content content = {&record->key, 1, &one, 1};
-    BASE_TRY(close_records(tunnel, class, now_us, &content));
+    if (count > 0) {
+        tunnel_unload(tunnel);
+        BASE_TRY(wire_batch_encode(&content, raw, tunnel->buffers.raw_capacity, &size));
+        base_assert(size > 0 && size <= tunnel->buffers.raw_capacity);
+    }
+    if (count > 0 && !make_room(tunnel, class, now_us, TUNNEL_KEY + TUNNEL_ENTRY_HEAD + size)) {
+        tunnel_count_loss(class, WIRE_TUNNEL_LOSS_QUOTA, count);
+        count = 0;
+    }
+    if (count > 0) {
+        const struct tunnel_entry entry = {
+            .numbers = 1,
+            .seq = class->next_seq,
+            .count = count,
+            .closed_us = now_us,
+            .payload_hash = base_hash64(raw, size),
+            .payload_bytes = (uint32_t)size,
+        };
+        const struct tunnel_placing placing = {
+            .slot = class->next,
+            .entry = &entry,
+            .payload = raw,
+            .high = class->id <= 1 || is_up(tunnel, class),
+        };
+        enum base_status status = tunnel_put_entry(tunnel, class, now_us, &placing);
+        if (status == BASE_ERR_FULL) {
+            make_any_room(tunnel, class, now_us, TUNNEL_ENTRY_HEAD + size); // keeps raw
+            status = tunnel_put_entry(tunnel, class, now_us, &placing);
+        }
+        BASE_TRY(status);
+        entered(tunnel, class, now_us, &entry);
+    }
+    empty_open(class);
     tunnel_place_pending(tunnel, class, now_us);
     return BASE_OK;
 }
@@ -307,7 +297,7 @@ static void close_one(struct dev_tunnel *tunnel, struct tunnel_class *class, uin
     if (class->retry_us > now_us) {
         return;
     }
-    if (tunnel_close(tunnel, class, now_us) != BASE_OK) {
+    if (tunnel_close(tunnel, class, now_us, NULL) != BASE_OK) {
         class->retry_us = base_sat_add_u64(now_us, TUNNEL_IO_RETRY_MS * TUNNEL_MS);
     }
 }

@@ -9,13 +9,11 @@
 bool tunnel_is_due(const struct dev_tunnel *tunnel, const struct tunnel_class *class,
                    uint64_t now_us, uint64_t *out_when_us);
 void tunnel_close_due(struct dev_tunnel *tunnel, uint64_t now_us);
-// Closes the open batch, and places what was dropped. BUSY, FULL, IO: it stays open.
+// Closes the open batch, and places what was dropped. BUSY, FULL, IO: it stays open. `large`: a
+// record that is too large for an open batch becomes one of its own, when none is open; or NULL.
 BASE_NODISCARD enum base_status tunnel_close(struct dev_tunnel *tunnel, struct tunnel_class *class,
-                                             uint64_t now_us);
-// A batch of one record that is too large for an open batch.
-BASE_NODISCARD enum base_status tunnel_close_large(struct dev_tunnel *tunnel,
-                                                   struct tunnel_class *class, uint64_t now_us,
-                                                   const struct wire_upload_record *record);
+                                             uint64_t now_us,
+                                             const struct wire_upload_record *large);
 // Promises the store that batches below `end`, and up to a window beyond send_next, may be sent.
 BASE_NODISCARD enum base_status tunnel_promise(struct dev_tunnel *tunnel,
                                                struct tunnel_class *class, uint64_t now_us,

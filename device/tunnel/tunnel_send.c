@@ -83,11 +83,10 @@ static bool is_loaded(struct dev_tunnel *tunnel, struct tunnel_class *class, uin
 
 // ---- Frames
 
-static bool hand_over(struct dev_tunnel *tunnel, struct tunnel_class *class, uint64_t now_us,
-                      const uint8_t *bytes, size_t size)
+// What becomes of the class when `size` bytes were handed to the transport. True: it took them.
+static bool was_sent(struct dev_tunnel *tunnel, struct tunnel_class *class, uint64_t now_us,
+                     size_t size, enum base_status status)
 {
-    struct dev_tunnel_transport *transport = &tunnel->ports.transport;
-    enum base_status status = transport->send(transport->ctx, class->stream, bytes, size, false);
     if (status == BASE_OK) {
         tunnel->radio_us = now_us;
         class->progress_us = now_us;
@@ -147,10 +146,12 @@ static bool send_loss(struct dev_tunnel *tunnel, struct tunnel_class *class, uin
         .prev_hash = class->send_hash,
     };
     loss.hash = wire_tunnel_chain_loss(&loss);
+    const struct dev_tunnel_transport *transport = &tunnel->ports.transport;
     uint8_t frame[96];
     size_t size = 0;
     if (wire_tunnel_loss_encode(&loss, frame, sizeof(frame), &size) != BASE_OK ||
-        !hand_over(tunnel, class, now_us, frame, size)) {
+        !was_sent(tunnel, class, now_us, size,
+                  transport->send(transport->ctx, class->stream, frame, size, false))) {
         return false;
     }
     count_sent(class);
@@ -217,7 +218,10 @@ static bool send_batch(struct dev_tunnel *tunnel, struct tunnel_class *class, ui
     }
     base_assert(size <= TUNNEL_ROOM);
     memcpy(bytes - size, head, size); // the room in front
-    if (!hand_over(tunnel, class, now_us, bytes - size, size + part)) {
+    const struct dev_tunnel_transport *transport = &tunnel->ports.transport;
+    enum base_status status =
+        transport->send(transport->ctx, class->stream, bytes - size, size + part, false);
+    if (!was_sent(tunnel, class, now_us, size + part, status)) {
         return false;
     }
     spend(class, part, batch.count);
@@ -282,9 +286,11 @@ static bool send_chunk(struct dev_tunnel *tunnel, struct tunnel_class *class, ui
     base_assert(head_size <= TUNNEL_ROOM + class->part.offset);
     memcpy(kept, bytes - head_size, head_size); // the bytes before are needed again
     memcpy(bytes - head_size, head, head_size);
-    bool sent = hand_over(tunnel, class, now_us, bytes - head_size, head_size + size);
+    const struct dev_tunnel_transport *transport = &tunnel->ports.transport;
+    enum base_status status =
+        transport->send(transport->ctx, class->stream, bytes - head_size, head_size + size, false);
     memcpy(bytes - head_size, kept, head_size);
-    if (!sent) {
+    if (!was_sent(tunnel, class, now_us, head_size + size, status)) {
         return false;
     }
     spend(class, size, 0);

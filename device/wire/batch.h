@@ -56,6 +56,12 @@ struct wire_upload_record {
     uint32_t size;
 };
 
+// Takes records (borrowed during the call); OK: it has an account of it from here on.
+struct wire_upload_port {
+    void *ctx;
+    enum base_status (*offer)(void *ctx, uint64_t now_us, const struct wire_upload_record *record);
+};
+
 bool wire_upload_key_ok(const struct wire_upload_key *key); // both names are well-formed
 bool wire_upload_key_equal(const struct wire_upload_key *a, const struct wire_upload_key *b);
 

@@ -119,7 +119,7 @@ static struct dev_pipeline_options pipeline_options(struct sim_active *active)
         .memory = base_alloc_heap(),
         .ports = {.ctx = active,
                   .start = start_task,
-                  .upload = upload,
+                  .uploads = {active, upload},
                   .on_event = on_event,
                   .dropped = dropped,
                   .on_match = on_match},

@@ -105,12 +105,15 @@ void dev_recorder_capture(struct dev_recorder *recorder, const struct dev_captur
 
 enum base_status dev_record(struct dev_recorder *recorder, const struct dev_recording *recording)
 {
-    bool was_put;
-    enum base_status status = dev_ring_put(&recorder->ring, recording, &was_put);
-    if (was_put && recorder->wake != NULL && dev_ring_wakes(&recorder->ring)) {
+    enum base_status status;
+    if (!dev_ring_admits(&recorder->ring, recording, &status)) {
+        return status;
+    }
+    BASE_TRY(dev_ring_put(&recorder->ring, recording));
+    if (recorder->wake != NULL && dev_ring_wakes(&recorder->ring)) {
         recorder->wake(recorder->wake_ctx);
     }
-    return status;
+    return BASE_OK;
 }
 
 // ---- The stored numbers
@@ -398,46 +401,26 @@ static bool keep(struct dev_recorder *recorder, struct dev_event *event)
     return set.wanted;
 }
 
-static void give(struct dev_recorder *recorder, const struct dev_ring_record *record,
-                 const struct dev_recorder_sink *sink)
+// Gives the event its numbers, hashes and visit. False: nobody needs it.
+static bool complete(struct dev_recorder *recorder, struct dev_event *event,
+                     struct dev_visit_step *out_step)
 {
     base_assert(recorder->next_seq < recorder->reserved_seq);
-    struct dev_event event = {
-        .seq = recorder->next_seq++,
-        .wall_ms = record->wall_ms,
-        .mono_us = record->mono_us,
-        .boot = recorder->boot,
-        .instance = record->instance,
-        .kind = record->kind,
-        .name = record->name,
-        .page = record->page,
-        .item = record->item,
-        .name_hash = dev_event_hash(recorder->secret, record->name),
-        .page_hash = dev_event_hash(recorder->secret, record->page),
-        .attrs = record->attrs,
-        .attrs_bytes = record->attrs_bytes,
-        .attr_count = record->attr_count,
-    };
-    struct dev_visit_step step;
-    recorder->mono_us = event.mono_us > recorder->mono_us ? event.mono_us : recorder->mono_us;
-    dev_visits_step(&recorder->visits, &event, &step);
-    event.visit = step.visit;
-    if (step.ends && event.kind == DEV_EVENT_ENTER) {
-        tell_end(sink, &step.ended, step.why);
-    }
+    event->seq = recorder->next_seq++;
+    event->boot = recorder->boot;
+    event->name_hash = dev_event_hash(recorder->secret, event->name);
+    event->page_hash = dev_event_hash(recorder->secret, event->page);
+    recorder->mono_us = event->mono_us > recorder->mono_us ? event->mono_us : recorder->mono_us;
+    dev_visits_step(&recorder->visits, event, out_step);
+    event->visit = out_step->visit;
     recorder->stats.recorded++;
-    if (!keep(recorder, &event)) {
+    if (!keep(recorder, event)) {
         recorder->stats.unneeded++;
-    } else {
-        recorder->stats.kept++;
-        event.item_hash = dev_event_hash(recorder->secret, event.item); // capture does not ask it
-        if (sink->on_event != NULL) {
-            sink->on_event(sink->ctx, &event);
-        }
+        return false;
     }
-    if (step.ends && event.kind == DEV_EVENT_EXIT) {
-        tell_end(sink, &step.ended, step.why);
-    }
+    recorder->stats.kept++;
+    event->item_hash = dev_event_hash(recorder->secret, event->item); // capture does not ask it
+    return true;
 }
 
 // Gives numbers to what nobody needed and to what found no room.
@@ -450,6 +433,19 @@ static void step_over(struct dev_recorder *recorder, uint64_t skipped, uint64_t 
     recorder->stats.unneeded += skipped;
     recorder->stats.lost += lost;
     tell_gap(recorder, sink, lost, DEV_GAP_OVERFLOW);
+}
+
+// Room for so many numbers, those of what is left out used already. False: the store refuses them.
+static bool make_numbers(struct dev_recorder *recorder, uint64_t now_us,
+                         const struct dev_ring_record *record, const struct dev_recorder_sink *sink)
+{
+    uint64_t numbers = record->skipped + record->lost + (record->size > 0 ? 1 : 0);
+    if (reserve(recorder, now_us, numbers) != BASE_OK) {
+        return false;
+    }
+    reserve_commit(recorder, now_us, numbers);
+    step_over(recorder, record->skipped, record->lost, sink);
+    return true;
 }
 
 uint32_t dev_recorder_drain(struct dev_recorder *recorder, uint64_t now_us, uint32_t max,
@@ -467,28 +463,32 @@ uint32_t dev_recorder_drain(struct dev_recorder *recorder, uint64_t now_us, uint
         if (!there) {
             continue;
         }
-        uint64_t numbers = record.skipped + record.lost + 1;
-        if (reserve(recorder, now_us, numbers) != BASE_OK) {
+        if (!make_numbers(recorder, now_us, &record, sink)) {
             return count;
         }
-        reserve_commit(recorder, now_us, numbers);
-        step_over(recorder, record.skipped, record.lost, sink);
-        give(recorder, &record, sink);
+        struct dev_event *event = &record.event;
+        struct dev_visit_step step;
+        bool needed = complete(recorder, event, &step);
+        if (step.ends && event->kind == DEV_EVENT_ENTER) {
+            tell_end(sink, &step.ended, step.why);
+        }
+        if (needed && sink->on_event != NULL) {
+            sink->on_event(sink->ctx, event);
+        }
+        if (step.ends && event->kind == DEV_EVENT_EXIT) {
+            tell_end(sink, &step.ended, step.why);
+        }
         dev_ring_pop(&recorder->ring, &record);
         count++;
     }
     if (count == max) {
         return count;
     }
-    uint64_t lost;
-    uint64_t skipped;
-    dev_ring_rest(&recorder->ring, &lost, &skipped);
-    if (reserve(recorder, now_us, lost + skipped) != BASE_OK) {
-        dev_ring_unrest(&recorder->ring, lost, skipped);
-        return count;
+    record = (struct dev_ring_record){.size = 0}; // none: what was left out behind the last one
+    dev_ring_rest(&recorder->ring, &record.lost, &record.skipped);
+    if (!make_numbers(recorder, now_us, &record, sink)) {
+        dev_ring_unrest(&recorder->ring, record.lost, record.skipped);
     }
-    reserve_commit(recorder, now_us, lost + skipped);
-    step_over(recorder, skipped, lost, sink);
     return count;
 }
 

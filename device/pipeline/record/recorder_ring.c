@@ -2,7 +2,7 @@
 // and the first word of each record; everything else in a record is written by one thread before it
 // publishes that word and read by another after it saw it.
 //
-// Called by recorder.c alone: dev_ring_put and dev_ring_wakes by dev_record on the threads of the
+// Called by recorder.c alone: dev_ring_admits, _put and _wakes by dev_record on the threads of the
 // app, all else on the runtime's. A put takes no lock, allocates nothing and waits for nobody; what
 // finds no room is counted as lost.
 #include "pipeline/record/recorder_ring.h"
@@ -209,54 +209,32 @@ static uint8_t *copy(uint8_t *at, const void *bytes, size_t size)
     return at + size;
 }
 
-static void write_record(struct dev_ring *ring, uint64_t place, uint32_t size,
-                         const struct dev_recording *recording, const struct encoded *attrs)
-{
-    struct head *head = head_at(ring, place);
-    head->instance = recording->instance;
-    head->lost = take(&ring->lost);
-    head->skipped = take(&ring->skipped);
-    head->wall_ms = recording->wall_ms;
-    head->mono_us = recording->mono_us;
-    head->kind = (uint8_t)recording->kind;
-    head->name_size = (uint8_t)recording->name.size;
-    head->page_size = (uint8_t)recording->page.size;
-    head->item_size = (uint8_t)recording->item.size;
-    head->attrs_bytes = (uint16_t)attrs->size;
-    head->attr_count = (uint16_t)attrs->count;
-    uint8_t *at = (uint8_t *)(head + 1);
-    at = copy(at, recording->name.data, recording->name.size);
-    at = copy(at, recording->page.data, recording->page.size);
-    at = copy(at, recording->item.data, recording->item.size);
-    at = copy(at, attrs->bytes, attrs->size);
-    base_assert(at <= (uint8_t *)head + size);
-    atomic_store(&head->size, size);
-}
-
 static enum base_status refuse(struct dev_ring *ring, enum base_status status)
 {
     atomic_fetch_add_explicit(&ring->invalid, 1, memory_order_relaxed);
     return status;
 }
 
-enum base_status dev_ring_put(struct dev_ring *ring, const struct dev_recording *recording,
-                              bool *out_put)
+bool dev_ring_admits(struct dev_ring *ring, const struct dev_recording *recording,
+                     enum base_status *out_status)
+{
+    bool known = (unsigned)recording->kind >= DEV_EVENT_ENTER &&
+                 (unsigned)recording->kind < DEV_EVENT_KIND_END;
+    if (known && !gate_passes(ring, recording)) {
+        atomic_fetch_add_explicit(&ring->skipped, 1, memory_order_relaxed);
+        *out_status = BASE_OK;
+        return false;
+    }
+    enum base_status status = known ? texts_ok(recording) : BASE_ERR_INVALID;
+    *out_status = status == BASE_OK ? BASE_OK : refuse(ring, status);
+    return status == BASE_OK;
+}
+
+enum base_status dev_ring_put(struct dev_ring *ring, const struct dev_recording *recording)
 {
     struct encoded attrs; // some 4 KB of the caller's stack
     uint64_t place;
-    *out_put = false;
-    if ((unsigned)recording->kind < DEV_EVENT_ENTER ||
-        (unsigned)recording->kind >= DEV_EVENT_KIND_END) {
-        return refuse(ring, BASE_ERR_INVALID);
-    }
-    if (!gate_passes(ring, recording)) {
-        atomic_fetch_add_explicit(&ring->skipped, 1, memory_order_relaxed);
-        return BASE_OK;
-    }
-    enum base_status status = texts_ok(recording);
-    if (status == BASE_OK) {
-        status = encode(ring, recording, &attrs);
-    }
+    enum base_status status = encode(ring, recording, &attrs);
     if (status != BASE_OK) {
         return refuse(ring, status);
     }
@@ -268,8 +246,25 @@ enum base_status dev_ring_put(struct dev_ring *ring, const struct dev_recording 
         atomic_fetch_add_explicit(&ring->lost, 1, memory_order_relaxed);
         return BASE_ERR_LIMIT;
     }
-    write_record(ring, place, whole, recording, &attrs);
-    *out_put = true;
+    struct head *head = head_at(ring, place);
+    head->instance = recording->instance;
+    head->lost = take(&ring->lost);
+    head->skipped = take(&ring->skipped);
+    head->wall_ms = recording->wall_ms;
+    head->mono_us = recording->mono_us;
+    head->kind = (uint8_t)recording->kind;
+    head->name_size = (uint8_t)recording->name.size;
+    head->page_size = (uint8_t)recording->page.size;
+    head->item_size = (uint8_t)recording->item.size;
+    head->attrs_bytes = (uint16_t)attrs.size;
+    head->attr_count = (uint16_t)attrs.count;
+    uint8_t *at = (uint8_t *)(head + 1);
+    at = copy(at, recording->name.data, recording->name.size);
+    at = copy(at, recording->page.data, recording->page.size);
+    at = copy(at, recording->item.data, recording->item.size);
+    at = copy(at, attrs.bytes, attrs.size);
+    base_assert(at <= (uint8_t *)head + whole);
+    atomic_store(&head->size, whole);
     return BASE_OK;
 }
 
@@ -316,16 +311,16 @@ bool dev_ring_peek(struct dev_ring *ring, struct dev_ring_record *out)
         .size = size,
         .lost = head->lost,
         .skipped = head->skipped,
-        .kind = (enum dev_event_kind)head->kind,
-        .instance = head->instance,
-        .wall_ms = head->wall_ms,
-        .mono_us = head->mono_us,
-        .name = {text, head->name_size},
-        .page = {page, head->page_size},
-        .item = {item, head->item_size},
-        .attrs = (const uint8_t *)item + head->item_size,
-        .attrs_bytes = head->attrs_bytes,
-        .attr_count = head->attr_count,
+        .event = {.wall_ms = head->wall_ms,
+                  .mono_us = head->mono_us,
+                  .instance = head->instance,
+                  .kind = (enum dev_event_kind)head->kind,
+                  .name = {text, head->name_size},
+                  .page = {page, head->page_size},
+                  .item = {item, head->item_size},
+                  .attrs = (const uint8_t *)item + head->item_size,
+                  .attrs_bytes = head->attrs_bytes,
+                  .attr_count = head->attr_count},
     };
     return true;
 }

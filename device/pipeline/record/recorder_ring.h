@@ -27,16 +27,7 @@ struct dev_ring_record { // borrowed from the ring until _pop
     uint32_t size;
     uint64_t lost; // recordings that found no room since the record before
     uint64_t skipped;
-    enum dev_event_kind kind;
-    uint32_t instance;
-    uint64_t wall_ms;
-    uint64_t mono_us;
-    struct base_str name;
-    struct base_str page;
-    struct base_str item;
-    const uint8_t *attrs;
-    uint32_t attrs_bytes;
-    uint32_t attr_count;
+    struct dev_event event; // what was recorded; numbers, visit and hashes are 0
 };
 
 // `bytes`: capacity of them, a power of two, aligned to 8. The gate is open.
@@ -44,9 +35,12 @@ void dev_ring_init(struct dev_ring *ring, uint8_t *bytes, uint32_t capacity);
 // NULL: open. Any time.
 void dev_ring_gate(struct dev_ring *ring, const struct dev_capture_gate *gate, uint64_t secret);
 
-// Any thread. OK, also for what the gate rejects (*out_put false); LIMIT, INVALID, TOO_LARGE.
-enum base_status dev_ring_put(struct dev_ring *ring, const struct dev_recording *recording,
-                              bool *out_put);
+// Any thread. Looks at the recording and counts it when it is not to be put: false, *out_status is
+// OK where the gate rejects it, INVALID or TOO_LARGE where it is not well formed.
+bool dev_ring_admits(struct dev_ring *ring, const struct dev_recording *recording,
+                     enum base_status *out_status);
+// Any thread; what _admits admits. LIMIT (no room); INVALID and TOO_LARGE for its attributes.
+enum base_status dev_ring_put(struct dev_ring *ring, const struct dev_recording *recording);
 // After a put: is somebody to be woken? True once for each dev_ring_sleep.
 bool dev_ring_wakes(struct dev_ring *ring);
 

@@ -237,18 +237,40 @@ static uint64_t make_place(struct dev_sequence *sequence, uint32_t size)
     return place;
 }
 
-static void fill(struct sequence_record *record, uint32_t size, uint64_t before,
-                 const struct dev_event *event)
+// What is written at `place` belongs to the sequence from here on.
+static void place_taken(struct dev_sequence *sequence, uint64_t place, uint32_t size)
 {
-    base_assert(sizeof(*record) + event->name.size + event->page.size + event->item.size +
-                    event->attrs_bytes <=
-                size);
-    base_assert(event->attrs_bytes <= UINT16_MAX && event->attr_count <= UINT16_MAX);
+    sequence->head = place + size;
+    sequence->latest = place;
+    sequence->count++;
+    sequence->stats.events++;
+    base_assert(sequence->head - sequence->tail <= sequence->capacity);
+    if (sequence->options.memory_only) {
+        sequence->stored = sequence->head;
+        return;
+    }
+    sequence->waiting++;
+    sequence->waiting_bytes += size;
+}
+
+void dev_sequence_on_event(struct dev_sequence *sequence, uint64_t now_us,
+                           const struct dev_event *event)
+{
+    size_t bytes = sizeof(struct sequence_record) + event->name.size + event->page.size +
+                   event->item.size + event->attrs_bytes;
+    uint32_t size = (uint32_t)base_aligned(bytes, 8);
+    base_assert(event->attrs_bytes <= DEV_EVENT_ATTRS_BYTES && event->attr_count <= UINT16_MAX);
+    if (sequence_is_full(sequence)) {                           // many came between two steps
+        (void)sequence_put_block(sequence, now_us, event->seq); // else it waits on
+    }
+    uint64_t place = make_place(sequence, size);
+    struct sequence_record *record = record_at(sequence, place);
     *record = (struct sequence_record){
         .size = size,
         .boot = event->boot,
-        .before = before,
+        .before = sequence->latest,
         .next_of_visit = NOWHERE,
+        .arrived_us = now_us,
         .seq = event->seq,
         .wall_ms = event->wall_ms,
         .mono_us = event->mono_us,
@@ -273,33 +295,8 @@ static void fill(struct sequence_record *record, uint32_t size, uint64_t before,
             at += parts[i].size;
         }
     }
-}
-
-void dev_sequence_on_event(struct dev_sequence *sequence, uint64_t now_us,
-                           const struct dev_event *event)
-{
-    size_t size = sizeof(struct sequence_record) + event->name.size + event->page.size +
-                  event->item.size + event->attrs_bytes;
-    uint32_t whole = (uint32_t)base_aligned(size, 8);
-    base_assert(event->attrs_bytes <= DEV_EVENT_ATTRS_BYTES);
-    if (sequence_is_full(sequence)) {                           // many came between two steps
-        (void)sequence_put_block(sequence, now_us, event->seq); // else it waits on
-    }
-    uint64_t place = make_place(sequence, whole);
-    fill(record_at(sequence, place), whole, sequence->latest, event);
-    record_at(sequence, place)->arrived_us = now_us;
-    sequence->head = place + whole;
-    sequence->latest = place;
-    sequence->count++;
-    sequence->stats.events++;
-    base_assert(sequence->head - sequence->tail <= sequence->capacity);
+    place_taken(sequence, place, size);
     visit_add(sequence, place, event);
-    if (sequence->options.memory_only) {
-        sequence->stored = sequence->head;
-        return;
-    }
-    sequence->waiting++;
-    sequence->waiting_bytes += whole;
 }
 
 void dev_sequence_on_gap(struct dev_sequence *sequence, const struct dev_gap *gap)

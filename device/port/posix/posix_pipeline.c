@@ -28,7 +28,7 @@ struct posix_pipeline {
     struct dev_codec *codec;
     struct posix_tunnel *transport;
     struct base_prng prng;
-    void *memory[5]; // collect, recorder, features, pipeline, tunnel
+    void *memory[5]; // collect, recorder, features, tunnel, pipeline
     struct dev_kv_port store;
     struct dev_collect *collect;
     struct dev_recorder *recorder;
@@ -59,12 +59,6 @@ static enum base_status start_task(void *ctx, const struct dev_pipeline_start *s
         self->options.woke(self->options.ctx);
     }
     return status;
-}
-
-static enum base_status upload(void *ctx, uint64_t now_us, const struct wire_upload_record *upload)
-{
-    struct posix_pipeline *self = ctx;
-    return dev_tunnel_offer(self->tunnel, now_us, upload, NULL);
 }
 
 static void left_out(void *ctx, uint64_t task_id, const char *why)
@@ -229,20 +223,6 @@ static enum base_status parts_init(struct posix_pipeline *self)
     BASE_TRY(dev_recorder_init(block(self, 1, size), size, &recorder, &self->recorder));
     size = dev_feature_store_bytes();
     BASE_TRY(dev_feature_store_init(block(self, 2, size), size, self->collect, &self->features));
-    struct dev_pipeline_options pipeline = {
-        .collect = self->collect,
-        .features = self->features,
-        .recorder = self->recorder,
-        .memory = base_alloc_heap(),
-        .ports = {.ctx = self,
-                  .start = start_task,
-                  .upload = upload,
-                  .left_out = left_out,
-                  .dropped = dropped,
-                  .log = options->log},
-    };
-    size = dev_pipeline_bytes(&pipeline);
-    BASE_TRY(dev_pipeline_init(block(self, 3, size), size, &pipeline, &self->pipeline));
     struct dev_tunnel_config config = {
         .device_id = options->device_id, .app = options->app, .os = options->os};
     struct dev_tunnel_ports ports = {
@@ -253,8 +233,22 @@ static enum base_status parts_init(struct posix_pipeline *self)
         .log = options->log,
     };
     size = dev_tunnel_bytes(&config);
-    BASE_TRY(dev_tunnel_init(block(self, 4, size), size, &config, &ports, &self->tunnel));
+    BASE_TRY(dev_tunnel_init(block(self, 3, size), size, &config, &ports, &self->tunnel));
     posix_tunnel_attach(self->transport, self->tunnel);
+    struct dev_pipeline_options pipeline = {
+        .collect = self->collect,
+        .features = self->features,
+        .recorder = self->recorder,
+        .memory = base_alloc_heap(),
+        .ports = {.ctx = self,
+                  .start = start_task,
+                  .uploads = dev_tunnel_uploads(self->tunnel),
+                  .left_out = left_out,
+                  .dropped = dropped,
+                  .log = options->log},
+    };
+    size = dev_pipeline_bytes(&pipeline);
+    BASE_TRY(dev_pipeline_init(block(self, 4, size), size, &pipeline, &self->pipeline));
     return BASE_OK;
 }
 
@@ -314,7 +308,7 @@ void posix_pipeline_free(struct posix_pipeline *self)
     if (self == NULL) {
         return;
     }
-    if (self->tunnel != NULL) {
+    if (self->pipeline != NULL) { // the last of the parts
         uint64_t now_us = base_clock_mono_us();
         dev_tunnel_flush(self->tunnel, now_us);
         (void)dev_tunnel_step(self->tunnel, now_us);

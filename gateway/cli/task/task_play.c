@@ -145,7 +145,7 @@ static enum base_status parts_make(struct task_play *play)
         .memory = base_alloc_heap(),
         .ports = {.ctx = play,
                   .start = start_task,
-                  .upload = upload,
+                  .uploads = {play, upload},
                   .on_event = on_event,
                   .left_out = left_out},
     };

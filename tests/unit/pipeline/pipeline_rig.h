@@ -176,12 +176,14 @@ static enum base_status boot(void)
     size = dev_feature_store_bytes();
     assert_int_equal(dev_feature_store_init(block(2, size), size, rig.collect, &rig.features),
                      BASE_OK);
-    struct dev_pipeline_options options = {
-        .collect = rig.collect,
-        .features = rig.features,
-        .recorder = rig.recorder,
-        .memory = base_alloc_heap(),
-        .ports = {.start = start_task, .upload = upload, .on_match = on_match, .dropped = dropped}};
+    struct dev_pipeline_options options = {.collect = rig.collect,
+                                           .features = rig.features,
+                                           .recorder = rig.recorder,
+                                           .memory = base_alloc_heap(),
+                                           .ports = {.start = start_task,
+                                                     .uploads = {NULL, upload},
+                                                     .on_match = on_match,
+                                                     .dropped = dropped}};
     size = dev_pipeline_bytes(&options);
     assert_int_equal(dev_pipeline_init(block(3, size), size, &options, &rig.pipeline), BASE_OK);
     rig.running.token = 0;
