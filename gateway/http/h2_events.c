@@ -164,20 +164,14 @@ static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *fram
     return answer_of(gw_header_guard_field(user, name_size, value_size));
 }
 
-static void on_headers_complete(nghttp2_session *session, struct gw_conn *conn,
-                                const nghttp2_frame *frame)
+// A header block is whole: a request's, or trailers.
+static void on_headers_complete(struct gw_conn *conn, bool done)
 {
     struct gw_stream *stream = conn->current;
     conn->current = NULL;
-    bool done = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
-    if (stream == NULL) { // trailers
-        stream = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
-    } else {
+    if (stream != NULL) {
         stream->request_done = done;
         gw_stream_headers_done(stream);
-    }
-    if (stream != NULL && done) {
-        gw_stream_request_done(stream);
     }
 }
 
@@ -192,18 +186,14 @@ static void on_reset(struct gw_conn *conn)
 static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
     struct gw_conn *conn = user;
+    bool done = false;
     switch (frame->hd.type) {
     case NGHTTP2_HEADERS:
-        on_headers_complete(session, conn, frame);
+        done = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
+        on_headers_complete(conn, done);
         break;
     case NGHTTP2_DATA:
-        if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0) {
-            struct gw_stream *stream =
-                nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
-            if (stream != NULL) {
-                gw_stream_request_done(stream);
-            }
-        }
+        done = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
         break;
     case NGHTTP2_RST_STREAM:
         on_reset(conn);
@@ -213,6 +203,11 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
         break;
     default:
         break;
+    }
+    struct gw_stream *stream =
+        done ? nghttp2_session_get_stream_user_data(session, frame->hd.stream_id) : NULL;
+    if (stream != NULL && gw_stream_request_done(stream)) {
+        gw_stream_hand_over(stream);
     }
     return 0;
 }
@@ -225,10 +220,12 @@ static int on_data_chunk(nghttp2_session *session, uint8_t flags, int32_t id, co
     // The connection's window is given back at once: a slow stream stops itself alone.
     (void)nghttp2_session_consume_connection(session, size);
     struct gw_stream *stream = nghttp2_session_get_stream_user_data(session, id);
-    if (stream != NULL) {
-        gw_stream_body(stream, bytes, size);
-    } else {
+    if (stream == NULL) {
         (void)nghttp2_session_consume_stream(session, id, size);
+    } else if (stream->tunnel != NULL) {
+        gw_tunnel_stream_body(stream, bytes, size);
+    } else {
+        gw_stream_body(stream, bytes, size);
     }
     return 0;
 }

@@ -278,14 +278,14 @@ void gw_stream_hand_over(struct gw_stream *stream)
     gw_core_handle(worker->svc, &work->exchange);
 }
 
-void gw_stream_request_done(struct gw_stream *stream)
+bool gw_stream_request_done(struct gw_stream *stream)
 {
     stream->request_done = true;
     if (stream->tunnel != NULL) {
         gw_tunnel_stream_request_done(stream);
-    } else if (stream->state == GW_STREAM_HEADERS || stream->state == GW_STREAM_BODY) {
-        gw_stream_hand_over(stream);
+        return false;
     }
+    return stream->state == GW_STREAM_HEADERS || stream->state == GW_STREAM_BODY;
 }
 
 void gw_stream_linger(struct gw_stream *stream)

@@ -110,7 +110,8 @@ struct gw_stream_work {
 
 // Called from nghttp2's callbacks.
 struct gw_stream *gw_stream_new(struct gw_conn *conn, int32_t id); // NULL: out of memory
-void gw_stream_request_done(struct gw_stream *stream);
+// The request is whole. True: it is to be handed over.
+bool gw_stream_request_done(struct gw_stream *stream);
 // The reply is out, the request's body is not in, and nobody wants it. A small one may come to its
 // end (many clients take a reset for a failure, whatever came before it); what comes is thrown
 // away, and no window is given for more.

@@ -129,10 +129,7 @@ static void keep(struct gw_stream *stream, const uint8_t *bytes, size_t size)
 
 void gw_stream_body(struct gw_stream *stream, const uint8_t *bytes, size_t size)
 {
-    if (stream->tunnel != NULL) {
-        gw_tunnel_stream_body(stream, bytes, size);
-        return;
-    }
+    base_assert(stream->tunnel == NULL); // its bytes are the session's
     if (stream->lingers) {
         return; // its window is not given back
     }

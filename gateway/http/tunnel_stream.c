@@ -162,9 +162,10 @@ void gw_tunnel_stream_revoked(void *ctx, struct gw_tunnel_watch *watch)
 
 // ---- Input
 
-static void receive(struct gw_tunnel_stream *tunnel, const uint8_t *bytes, size_t size)
+// What the session says of the bytes that it was given.
+static void received(struct gw_tunnel_stream *tunnel, enum base_status status)
 {
-    if (!tunnel->finishing && gw_session_receive(tunnel->session, bytes, size) != BASE_OK) {
+    if (status != BASE_OK) {
         reset(tunnel, NGHTTP2_PROTOCOL_ERROR);
     }
 }
@@ -188,7 +189,9 @@ static void hold(struct gw_tunnel_stream *tunnel, const uint8_t *bytes, size_t s
             return;
         }
         size_t frame = WIRE_TUNNEL_HEAD + payload;
-        receive(tunnel, grown, frame);
+        if (!tunnel->finishing) {
+            received(tunnel, gw_session_receive(tunnel->session, grown, frame));
+        }
         tunnel->held_bytes -= (uint32_t)frame;
         memmove(grown, grown + frame, tunnel->held_bytes);
     }
@@ -204,15 +207,15 @@ void gw_tunnel_stream_body(struct gw_stream *stream, const uint8_t *bytes, size_
     if (stream->conn->early) {
         hold(tunnel, bytes, size);
     } else {
-        receive(tunnel, bytes, size);
+        received(tunnel, gw_session_receive(tunnel->session, bytes, size));
     }
 }
 
 void gw_tunnel_stream_release(struct gw_stream *stream)
 {
     struct gw_tunnel_stream *tunnel = stream->tunnel;
-    if (tunnel->held_bytes > 0 && tunnel->session != NULL) {
-        receive(tunnel, tunnel->held, tunnel->held_bytes);
+    if (tunnel->held_bytes > 0 && tunnel->session != NULL && !tunnel->finishing) {
+        received(tunnel, gw_session_receive(tunnel->session, tunnel->held, tunnel->held_bytes));
     }
     free(tunnel->held);
     tunnel->held = NULL;

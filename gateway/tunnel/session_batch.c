@@ -196,23 +196,21 @@ static enum base_status need_full(struct gw_session_class *class, uint64_t numbe
     return BASE_OK;
 }
 
-// All bytes are there. Takes the batch.
-static enum base_status finish_take(struct gw_session_class *class, struct gw_tunnel_batch *batch)
+// All bytes are there: is it to be submitted? If not it is refused and gone, *batch NULL.
+static enum base_status check_take(struct gw_session_class *class, struct gw_tunnel_batch **batch)
 {
-    const struct wire_tunnel_batch *sent = &batch->sink.batch;
+    const struct wire_tunnel_batch *sent = &(*batch)->sink.batch;
     struct wire_tunnel_reject refusal;
     base_assert(sent->part_bytes == sent->sent_bytes);
     enum base_status why = gw_session_check(class, sent, true, &refusal);
     if (why == BASE_OK) {
-        submit_take(class, batch);
-        (void)gw_tunnel_worker_thin_step(class->session->worker);
-        gw_session_thin(class->session);
         return BASE_OK;
     }
     uint64_t number = sent->number;
     bool with_dict = sent->codec == WIRE_TUNNEL_ZSTD_DICT;
     drop(class, sent->sent_bytes, sent->count);
-    gw_tunnel_batch_free(batch);
+    gw_tunnel_batch_free(*batch);
+    *batch = NULL;
     if (why == BASE_ERR_NOMEM) {
         send_away(class->session);
         return BASE_OK;
@@ -227,6 +225,13 @@ static enum base_status finish_take(struct gw_session_class *class, struct gw_tu
         class->looked_end = number + 1;
     }
     return reject(class, &refusal);
+}
+
+// One more batch is in: do devices send more than there is memory for?
+static void thin(struct gw_session *session)
+{
+    (void)gw_tunnel_worker_thin_step(session->worker);
+    gw_session_thin(session);
 }
 
 // A batch behind a refused one: it is dropped and comes again, but what of it is refused is told
@@ -293,7 +298,12 @@ enum base_status gw_session_on_batch(struct gw_session *session, const uint8_t *
         class->partial_got = sent.part_bytes;
         return BASE_OK;
     }
-    return finish_take(class, batch);
+    status = check_take(class, &batch);
+    if (batch != NULL) {
+        submit_take(class, batch);
+        thin(session);
+    }
+    return status;
 }
 
 enum base_status gw_session_on_chunk(struct gw_session *session, const uint8_t *payload,
@@ -326,7 +336,12 @@ enum base_status gw_session_on_chunk(struct gw_session *session, const uint8_t *
     }
     class->partial = NULL;
     class->partial_got = 0;
-    return finish_take(class, batch);
+    status = check_take(class, &batch);
+    if (batch != NULL) {
+        submit_take(class, batch);
+        thin(session);
+    }
+    return status;
 }
 
 enum base_status gw_session_on_loss(struct gw_session *session, const uint8_t *payload, size_t size)

@@ -155,62 +155,67 @@ static enum base_status on_ping(struct gw_session *session, const uint8_t *paylo
     return status;
 }
 
-static enum base_status on_frame(struct gw_session *session, enum wire_tunnel_type type,
-                                 const uint8_t *payload, size_t size)
+static enum base_status on_no_hello(struct gw_session *session, const uint8_t *payload, size_t size)
+{
+    (void)payload;
+    (void)size;
+    return gw_session_violation(session, BASE_ERR_INVALID, "no HELLO at first");
+}
+
+static enum base_status on_foreign(struct gw_session *session, const uint8_t *payload, size_t size)
+{
+    (void)payload;
+    (void)size;
+    return gw_session_violation(session, BASE_ERR_INVALID, "a frame devices do not send");
+}
+
+typedef enum base_status (*frame_fn)(struct gw_session *session, const uint8_t *payload,
+                                     size_t size);
+
+// Who takes frames of the type, as the session stands.
+static frame_fn taker_of(const struct gw_session *session, enum wire_tunnel_type type)
 {
     base_assert(session->state == GW_SESSION_START || session->state == GW_SESSION_OPEN);
     if (session->state == GW_SESSION_START) {
-        return type == WIRE_TUNNEL_HELLO
-                   ? gw_session_on_hello(session, payload, size)
-                   : gw_session_violation(session, BASE_ERR_INVALID, "no HELLO at first");
-    }
-    if (type != WIRE_TUNNEL_CHUNK) {
-        BASE_TRY(count_frame(session));
+        return type == WIRE_TUNNEL_HELLO ? gw_session_on_hello : on_no_hello;
     }
     switch (type) {
     case WIRE_TUNNEL_BATCH:
-        return gw_session_on_batch(session, payload, size);
+        return gw_session_on_batch;
     case WIRE_TUNNEL_CHUNK:
-        return gw_session_on_chunk(session, payload, size);
+        return gw_session_on_chunk;
     case WIRE_TUNNEL_LOSS:
-        return gw_session_on_loss(session, payload, size);
+        return gw_session_on_loss;
     case WIRE_TUNNEL_PING:
-        return on_ping(session, payload, size);
+        return on_ping;
     default:
-        return gw_session_violation(session, BASE_ERR_INVALID, "a frame devices do not send");
+        return on_foreign;
     }
 }
 
-// Handles whole frames; *out_used is how far. Stops while the session waits to be welcomed, and
-// when the worker's turn is over.
-static enum base_status handle_frames(struct gw_session *session, const uint8_t *bytes, size_t size,
-                                      size_t *out_used)
+// Is a whole frame in front, and may it be handled now? OK; TRUNCATED: more of it has to come;
+// BUSY: the worker's turn is over.
+static enum base_status look_ahead(struct gw_session *session, struct base_span bytes,
+                                   frame_fn *out_take, size_t *out_payload)
 {
-    *out_used = 0;
-    while (session->state < GW_SESSION_ENDED && session->state != GW_SESSION_WAITING) {
-        base_assert(*out_used <= size);
-        enum wire_tunnel_type type;
-        size_t payload;
-        enum base_status status =
-            wire_tunnel_head(bytes + *out_used, size - *out_used, &type, &payload);
-        if (status == BASE_ERR_TRUNCATED) {
-            break;
-        }
-        if (status != BASE_OK) {
-            return gw_session_violation(session, status, "frame");
-        }
-        if (size - *out_used < WIRE_TUNNEL_HEAD + payload) {
-            break;
-        }
-        if (session->worker->turn_bytes > GW_TUNNEL_TURN_BYTES) {
-            gw_session_notify(session, 0, true);
-            break;
-        }
-        session->worker->turn_bytes += FRAME_TURN_BYTES;
-        BASE_TRY(on_frame(session, type, bytes + *out_used + WIRE_TUNNEL_HEAD, payload));
-        *out_used += WIRE_TUNNEL_HEAD + payload;
+    struct gw_tunnel_worker *worker = session->worker;
+    enum wire_tunnel_type type;
+    enum base_status status = wire_tunnel_head(bytes.data, bytes.size, &type, out_payload);
+    if (status == BASE_OK && bytes.size - WIRE_TUNNEL_HEAD < *out_payload) {
+        return BASE_ERR_TRUNCATED;
     }
-    return BASE_OK;
+    if (status != BASE_OK) {
+        return status == BASE_ERR_TRUNCATED ? status
+                                            : gw_session_violation(session, status, "frame");
+    }
+    if (worker->turn_bytes > GW_TUNNEL_TURN_BYTES) {
+        gw_session_notify(session, 0, true);
+        return BASE_ERR_BUSY;
+    }
+    worker->turn_bytes += FRAME_TURN_BYTES;
+    *out_take = taker_of(session, type);
+    bool counts = session->state == GW_SESSION_OPEN && type != WIRE_TUNNEL_CHUNK;
+    return counts ? count_frame(session) : BASE_OK;
 }
 
 static enum base_status keep_input(struct gw_session *session, const uint8_t *bytes, size_t size)
@@ -242,34 +247,44 @@ static enum base_status keep_input(struct gw_session *session, const uint8_t *by
     return BASE_OK;
 }
 
-enum base_status gw_session_process(struct gw_session *session)
+// The first `used` bytes of what is kept were handled.
+static void shift_input(struct gw_session *session, size_t used)
 {
-    size_t used;
-    BASE_TRY(handle_frames(session, session->input, session->input_size, &used));
     base_assert(session->state == GW_SESSION_ENDED || used <= session->input_size);
     if (session->state == GW_SESSION_ENDED || used == session->input_size) {
         drop_input(session);
-        return BASE_OK;
-    }
-    if (used > 0) {
+    } else if (used > 0) {
         memmove(session->input, session->input + used, session->input_size - used);
         session->input_size -= (uint32_t)used;
     }
-    return BASE_OK;
 }
 
 enum base_status gw_session_receive(struct gw_session *session, const uint8_t *bytes, size_t size)
 {
-    if (session->state == GW_SESSION_ENDED) {
+    bool kept = session->input_size > 0;
+    size_t used = 0;
+    if (kept && session->state != GW_SESSION_ENDED) {
+        BASE_TRY(keep_input(session, bytes, size));
+        bytes = session->input;
+        size = session->input_size;
+    }
+    while (session->state < GW_SESSION_ENDED && session->state != GW_SESSION_WAITING) {
+        base_assert(used <= size);
+        frame_fn take;
+        size_t payload;
+        const struct base_span rest = {bytes + used, size - used};
+        enum base_status status = look_ahead(session, rest, &take, &payload);
+        if (status == BASE_ERR_TRUNCATED || status == BASE_ERR_BUSY) {
+            break;
+        }
+        BASE_TRY(status);
+        BASE_TRY(take(session, rest.data + WIRE_TUNNEL_HEAD, payload));
+        used += WIRE_TUNNEL_HEAD + payload;
+    }
+    if (kept) {
+        shift_input(session, used);
         return BASE_OK;
     }
-    if (session->input_size > 0) {
-        BASE_TRY(keep_input(session, bytes, size));
-        return session->state == GW_SESSION_ENDED ? BASE_OK : gw_session_process(session);
-    }
-    size_t used;
-    BASE_TRY(handle_frames(session, bytes, size, &used));
-    base_assert(used <= size);
     return session->state == GW_SESSION_ENDED ? BASE_OK
                                               : keep_input(session, bytes + used, size - used);
 }

@@ -4,8 +4,6 @@
 
 #include "tunnel/gw_tunnel.h"
 
-// Looks at what waits in `input`.
-enum base_status gw_session_process(struct gw_session *session);
 // The peer broke the protocol: counted, logged. Returns `status`.
 enum base_status gw_session_violation(struct gw_session *session, enum base_status status,
                                       const char *what);

@@ -148,7 +148,7 @@ static void serve(struct gw_session *session)
         gw_session_try_welcome(session);
     }
     if (session->state == GW_SESSION_OPEN && session->input_size > 0 &&
-        gw_session_process(session) != BASE_OK) {
+        gw_session_receive(session, NULL, 0) != BASE_OK) {
         session->port.end(session->port.ctx, true);
     }
     if (session->state == GW_SESSION_OPEN) {

@@ -41,9 +41,8 @@ BASE_NODISCARD enum base_status gw_checkin_read(struct gw_worker *worker,
 BASE_NODISCARD enum base_status gw_checkin_profile(struct gw_worker *worker,
                                                    struct base_str profile, struct gw_checkin *out,
                                                    const char **out_problem);
-// What the table is to be told of it. False: nothing, for the device has no record and none begins.
-bool gw_checkin_touch(struct gw_worker *worker, const struct gw_checkin *checkin, uint32_t now_s,
-                      struct gw_device_touch *out);
+// The table is told of it with other touches. Nothing is when the device has no record and none
+// begins.
 void gw_worker_touch(struct gw_worker *worker, const struct gw_checkin *checkin, uint32_t now_s);
 void gw_worker_flush_touches(struct gw_worker *worker);
 // The question of a device with a root, when there is one and somebody to answer it. INVALID.

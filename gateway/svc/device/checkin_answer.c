@@ -75,8 +75,9 @@ enum base_status gw_checkin_profile(struct gw_worker *worker, struct base_str pr
     return BASE_OK;
 }
 
-bool gw_checkin_touch(struct gw_worker *worker, const struct gw_checkin *checkin, uint32_t now_s,
-                      struct gw_device_touch *out)
+// Is the table to be told of it? Not when the device has no record and none begins; its cohort's
+// attributes have their number then.
+static bool may_touch(struct gw_worker *worker, const struct gw_checkin *checkin, uint32_t now_s)
 {
     struct gw_core *core = worker->core;
     struct gw_cohort *cohort = checkin->cohort;
@@ -88,8 +89,6 @@ bool gw_checkin_touch(struct gw_worker *worker, const struct gw_checkin *checkin
         const struct gw_attr_bringer by = {checkin->device_id, checkin->proven, now_s};
         cohort->attrs_id = gw_attr_pool_intern(core->pool, cohort->attrs, cohort->attrs_size, &by);
     }
-    *out = (struct gw_device_touch){checkin->device_id, cohort->attrs_id, now_s, checkin->proven,
-                                    checkin->profile.interval_s};
     return true;
 }
 
@@ -104,10 +103,13 @@ void gw_worker_flush_touches(struct gw_worker *worker)
 
 void gw_worker_touch(struct gw_worker *worker, const struct gw_checkin *checkin, uint32_t now_s)
 {
-    if (!gw_checkin_touch(worker, checkin, now_s, &worker->touches[worker->touch_count])) {
+    if (!may_touch(worker, checkin, now_s)) {
         return;
     }
-    worker->touch_count++;
+    base_assert(worker->touch_count < GW_TOUCHES_MAX);
+    worker->touches[worker->touch_count++] =
+        (struct gw_device_touch){checkin->device_id, checkin->cohort->attrs_id, now_s,
+                                 checkin->proven, checkin->profile.interval_s};
     if (worker->touch_count == GW_TOUCHES_MAX) {
         gw_worker_flush_touches(worker);
         return;
@@ -130,9 +132,10 @@ static bool current_with_many(struct gw_worker *worker, const struct gw_checkin 
     const struct gw_cohort *cohort = checkin->cohort;
     struct gw_device_table *table = worker->core->table;
     uint64_t digest = checkin->profile.digest;
-    struct gw_device_touch touch;
-    if (gw_checkin_touch(worker, checkin, now_s, &touch) &&
-        gw_device_table_touch_settled(table, &touch, digest, cohort->signature)) {
+    bool touches = may_touch(worker, checkin, now_s);
+    const struct gw_device_touch touch = {checkin->device_id, cohort->attrs_id, now_s,
+                                          checkin->proven, checkin->profile.interval_s};
+    if (touches && gw_device_table_touch_settled(table, &touch, digest, cohort->signature)) {
         gw_count(&worker->stats.checkins_settled, 1);
         return true;
     }
@@ -301,7 +304,7 @@ static void offer_new(struct offering *offering)
         struct gw_want want = room->items[i].want;
         added = add_offer(offering, task, &want);
         if (added == ADD_HELD) { // what it should run until then is another question
-            const struct gw_device_facts facts = {.device_id = offering->checkin->device_id,
+            const struct gw_device_facts facts = {.device_id = &offering->checkin->device_id,
                                                   .held = 1u << want.number,
                                                   .told = &offering->checkin->profile};
             want = gw_want_of(task, &facts, &offering->view.attrs);
@@ -338,7 +341,7 @@ static uint64_t second_attempt(const struct offering *offering, const struct gw_
         uint64_t version_id = task->open[i].release->version_id;
         if ((version_id == facts->blocked ||
              gw_want_failed_before(facts, task->task_id, version_id)) &&
-            gw_offer_may_retry(core, facts->device_id, version_id)) {
+            gw_offer_may_retry(core, *facts->device_id, version_id)) {
             return version_id;
         }
     }
@@ -350,7 +353,7 @@ static bool decide_one(struct offering *offering, const struct gw_plan_task *tas
                        const struct gw_cohort_task *entries, uint32_t entry_count,
                        const struct wire_profile_pair *pair)
 {
-    struct gw_device_facts facts = {.device_id = offering->checkin->device_id,
+    struct gw_device_facts facts = {.device_id = &offering->checkin->device_id,
                                     .told = &offering->checkin->profile};
     if (pair != NULL) {
         facts.have = pair->version_id;
@@ -376,7 +379,7 @@ static bool decide_one(struct offering *offering, const struct gw_plan_task *tas
     draw(offering, &ask, &want);
     if (want.install_open && want.version_id == facts.retry) {
         offering->out->flags |= WIRE_OFFER_FLAG_RETRY;
-        gw_offer_retried(core, facts.device_id, &want);
+        gw_offer_retried(core, offering->checkin->device_id, &want);
     }
     enum added added = offer(offering, task, &want, &facts, pair != NULL);
     if (added == ADD_HELD) { // what it should run until then is another question
@@ -404,8 +407,8 @@ static bool shadow_over(const struct gw_plan *plan, const struct wire_profile_pa
 }
 
 // Tasks that concern the cohort and those that the device has, both by ascending task id: one
-// merge. First those it has; of the others as many as it has room for.
-static void decide_all(struct offering *offering, const struct wire_profile_pair *pairs,
+// merge. First those it has; the others are for offer_new. False: there is no room for more.
+static bool decide_all(struct offering *offering, const struct wire_profile_pair *pairs,
                        uint32_t pair_count)
 {
     const struct gw_cohort *cohort = offering->checkin->cohort;
@@ -428,11 +431,11 @@ static void decide_all(struct offering *offering, const struct wire_profile_pair
                     !(task->shadow && offering->checkin->no_shadows);
         if (ours && !decide_one(offering, task, &cohort->tasks[first], i - first,
                                 pair ? &pairs[at] : NULL)) {
-            return;
+            return false;
         }
         at += pair;
     }
-    offer_new(offering);
+    return true;
 }
 
 // What an answer says of the next check-in: a device with an interval of its own goes by that.
@@ -488,7 +491,9 @@ bool gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checki
     gw_worker_flush_touches(worker); // the device must be in the table to be marked
     gw_offer_room_init(&room, checkin->profile.tasks_max, pair_count);
     gw_device_table_room(core->table, checkin->device_id, checkin->profile.tasks_max, room.room);
-    decide_all(&offering, pairs, pair_count);
+    if (decide_all(&offering, pairs, pair_count)) {
+        offer_new(&offering);
+    }
     if (offering.held_s <
         (out->next_checkin_s != 0 ? out->next_checkin_s : checkin->profile.interval_s)) {
         out->next_checkin_s = offering.held_s;

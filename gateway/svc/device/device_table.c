@@ -239,57 +239,57 @@ static struct gw_device_entry *touch_entry(struct gw_device_table *table,
     return entry;
 }
 
-// Touches of one shard, which is locked once: where they stand is asked of memory for all of them
-// before the first is looked at, so that they do not wait for it one after the other.
-struct touch_group {
-    const struct gw_device_touch *touches;
-    const uint64_t *hashes;
-    const uint16_t *order; // of `count` touches, as they came
-    uint32_t count;
+// Touches by shard; those of a shard as they came.
+struct by_shard {
+    uint64_t hashes[GW_TOUCHES_MAX];           // of the touches as they came
+    uint16_t order[GW_TOUCHES_MAX];            // places of touches
+    uint16_t ends[GW_DEVICE_TABLE_SHARDS + 1]; // of each shard's part of `order`
 };
 
-static void touch_group(struct gw_device_table *table, struct gw_device_shard *shard,
-                        const struct touch_group *group)
+// A counting sort: a device's stay in order.
+static void sort_by_shard(const struct gw_device_table *table,
+                          const struct gw_device_touch *touches, uint32_t count,
+                          struct by_shard *out)
 {
-    pthread_mutex_lock(&shard->lock);
-    for (uint32_t i = 0; i < group->count; i++) {
-        gw_shard_prefetch_place(shard, group->hashes[group->order[i]]);
+    base_assert(count <= GW_TOUCHES_MAX);
+    memset(out->ends, 0, sizeof(out->ends));
+    for (uint32_t i = 0; i < count; i++) {
+        out->hashes[i] = base_keyed64_u64(&table->shards[0].key, touches[i].device_id);
+        out->ends[shard_of(out->hashes[i]) + 1]++;
     }
-    for (uint32_t i = 0; i < group->count; i++) {
-        gw_shard_prefetch_entry(shard, group->hashes[group->order[i]]);
+    for (uint32_t s = 1; s < GW_DEVICE_TABLE_SHARDS; s++) {
+        out->ends[s + 1] = (uint16_t)(out->ends[s + 1] + out->ends[s]);
     }
-    for (uint32_t i = 0; i < group->count; i++) {
-        uint16_t at = group->order[i];
-        (void)touch_entry(table, shard, group->hashes[at], &group->touches[at]);
+    for (uint32_t i = 0; i < count; i++) { // ends[s] goes from where shard s begins to its end
+        out->order[out->ends[shard_of(out->hashes[i])]++] = (uint16_t)i;
     }
-    pthread_mutex_unlock(&shard->lock);
 }
 
-// Sorted by shard (counting sort: a device's stay in order).
+// Each shard is locked once. Where its touches stand is asked of memory for all of them before the
+// first is looked at, so that they do not wait for it one after the other.
 void gw_device_table_touch(struct gw_device_table *table, const struct gw_device_touch *touches,
                            uint32_t count)
 {
-    uint64_t hashes[GW_TOUCHES_MAX];
-    uint16_t order[GW_TOUCHES_MAX];
-    uint16_t ends[GW_DEVICE_TABLE_SHARDS + 1] = {0};
-    base_assert(count <= GW_TOUCHES_MAX);
-    for (uint32_t i = 0; i < count; i++) {
-        hashes[i] = base_keyed64_u64(&table->shards[0].key, touches[i].device_id);
-        ends[shard_of(hashes[i]) + 1]++;
-    }
-    for (uint32_t s = 1; s < GW_DEVICE_TABLE_SHARDS; s++) {
-        ends[s + 1] = (uint16_t)(ends[s + 1] + ends[s]);
-    }
-    for (uint32_t i = 0; i < count; i++) { // ends[s] goes from where shard s begins to its end
-        order[ends[shard_of(hashes[i])]++] = (uint16_t)i;
-    }
+    struct by_shard by;
+    sort_by_shard(table, touches, count, &by);
     uint32_t begin = 0;
-    for (uint32_t s = 0; s < GW_DEVICE_TABLE_SHARDS; s++) {
-        if (ends[s] > begin) {
-            touch_group(table, &table->shards[s],
-                        &(struct touch_group){touches, hashes, &order[begin], ends[s] - begin});
+    for (uint32_t s = 0; s < GW_DEVICE_TABLE_SHARDS; begin = by.ends[s], s++) {
+        struct gw_device_shard *shard = &table->shards[s];
+        if (by.ends[s] == begin) {
+            continue;
         }
-        begin = ends[s];
+        pthread_mutex_lock(&shard->lock);
+        for (uint32_t i = begin; i < by.ends[s]; i++) {
+            gw_shard_prefetch_place(shard, by.hashes[by.order[i]]);
+        }
+        for (uint32_t i = begin; i < by.ends[s]; i++) {
+            gw_shard_prefetch_entry(shard, by.hashes[by.order[i]]);
+        }
+        for (uint32_t i = begin; i < by.ends[s]; i++) {
+            uint16_t at = by.order[i];
+            (void)touch_entry(table, shard, by.hashes[at], &touches[at]);
+        }
+        pthread_mutex_unlock(&shard->lock);
     }
 }
 

@@ -31,10 +31,10 @@ static bool is_drawn(const struct gw_draw_ask *ask, uint8_t number, struct gw_dr
     const struct gw_release *release = open->release;
     struct pol_trial_span span;
     if (!gw_cohort_trial(open, ask->attrs, &span) ||
-        !pol_arm_has(&release->arm, ask->facts->device_id)) {
+        !pol_arm_has(&release->arm, *ask->facts->device_id)) {
         return false;
     }
-    uint16_t bucket = pol_bucket(ask->facts->device_id, release->salt);
+    uint16_t bucket = pol_bucket(*ask->facts->device_id, release->salt);
     if (bucket < span.from || bucket >= span.to || !is_eligible(ask, number, out_update)) {
         return false;
     }

@@ -88,7 +88,7 @@ static void note_refusal(struct claims *claims, uint8_t number, struct pol_claim
     const struct gw_release *release = gw_plan_claim_release(claims->task, number);
     const struct gw_statement *statement =
         is_let_in(number, facts) ? &release->statements[gw_plan_claim_newest(claims->task, number)]
-                                 : stage_statement(claims->task, number, facts->device_id, attrs);
+                                 : stage_statement(claims->task, number, *facts->device_id, attrs);
     if (!claim->refused && claim->version != facts->have && is_refused(statement, facts)) {
         claim->refused = true;
         claims->statements |= UINT32_C(1) << claims->count;
@@ -106,8 +106,8 @@ static void add_claim(struct claims *claims, uint8_t number, const struct gw_coh
         targeted = gw_cohort_claim(task, number, attrs, &looked_up);
         entry = &looked_up;
     }
-    bool arm = pol_arm_has(&release->arm, facts->device_id);
-    uint16_t bucket = pol_bucket(facts->device_id, release->salt);
+    bool arm = pol_arm_has(&release->arm, *facts->device_id);
+    uint16_t bucket = pol_bucket(*facts->device_id, release->salt);
     struct pol_claim claim = {
         .version = release->version_id,
         .approved = release->release_counter,
@@ -150,7 +150,7 @@ static void order(const struct claims *claims, const struct gw_device_facts *fac
                   const struct pol_attrs *attrs, struct gw_want *want)
 {
     const struct gw_plan_task *task = claims->task;
-    want->statement = stage_statement(task, want->number, facts->device_id, attrs);
+    want->statement = stage_statement(task, want->number, *facts->device_id, attrs);
     if (want->number < GW_PLAN_OPEN_MAX) {
         const struct gw_plan_open *open = &task->open[want->number];
         want->shadow = task->shadow;
@@ -298,6 +298,6 @@ const struct gw_statement *gw_want_held(const struct gw_plan_task *task, const s
         return NULL;
     }
     const struct gw_statement *statement =
-        stage_statement(task, want->number, facts->device_id, attrs);
+        stage_statement(task, want->number, *facts->device_id, attrs);
     return refuses_more(facts) && is_refused(statement, facts) ? NULL : statement;
 }

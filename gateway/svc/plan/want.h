@@ -25,14 +25,14 @@ struct gw_want {
 
 // What the device says of the task.
 struct gw_device_facts {
-    uint64_t device_id;
-    uint64_t have;     // version it runs; 0: none
-    uint64_t approved; // release counter by which it has that; 0: not known
-    uint64_t blocked;  // version it refuses, for it failed there last; 0: none
-    uint64_t retry;    // version that it may try again although it refuses it; 0: none
-    uint64_t floor;    // it follows no release below; 0: not known
-    uint32_t held;     // bit n: what the claim n offers is held back from it, as if it were paused
-    uint32_t let_in;   // bit n: as if the open claim n's share had it (svc/plan/draw.h)
+    const uint64_t *device_id; // borrowed
+    uint64_t have;             // version it runs; 0: none
+    uint64_t approved;         // release counter by which it has that; 0: not known
+    uint64_t blocked;          // version it refuses, for it failed there last; 0: none
+    uint64_t retry;            // version that it may try again although it refuses it; 0: none
+    uint64_t floor;            // it follows no release below; 0: not known
+    uint32_t held;   // bit n: what the claim n offers is held back from it, as if it were paused
+    uint32_t let_in; // bit n: as if the open claim n's share had it (svc/plan/draw.h)
     const struct wire_profile *told; // names what else it refuses; NULL: nothing
 };
 

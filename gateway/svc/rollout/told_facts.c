@@ -197,7 +197,7 @@ void gw_told_facts(struct gw_core *core, const struct gw_device_view *device, ui
 {
     struct past past = past_of(core, device, task_id);
     told_init(told);
-    *out = (struct gw_device_facts){.device_id = device->device_id, .told = &told->profile};
+    *out = (struct gw_device_facts){.device_id = &device->device_id, .told = &told->profile};
     for (uint32_t i = 0; i < device->outcome_count; i++) {
         const struct gw_device_outcome *outcome = &device->outcomes[i];
         if (!is_of(outcome, task_id)) {

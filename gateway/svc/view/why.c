@@ -194,7 +194,7 @@ static const char *why_not_newer(const struct gw_plan_task *task, const struct g
         const struct gw_plan_open *open = &task->open[i];
         const struct gw_why_rollout *item = item_of(view, open->release->id);
         if (item == NULL || !item->targeted ||
-            !pol_arm_has(&open->release->arm, facts->device_id)) {
+            !pol_arm_has(&open->release->arm, *facts->device_id)) {
             continue;
         }
         if (refuses(task, facts, open->release->version_id)) {

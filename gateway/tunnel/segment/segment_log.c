@@ -241,20 +241,6 @@ static void take_group(struct gw_segment_log *log, struct group *group)
     pthread_mutex_unlock(&log->lock);
 }
 
-static void encode_group(struct group *group)
-{
-    group->part_count = 0;
-    for (uint32_t i = 0; i < group->count; i++) {
-        const struct gw_sink_batch *batch = group->batches[i];
-        (void)gw_segment_record_encode(batch, group->heads[i]);
-        group->parts[group->part_count++] = (struct iovec){group->heads[i], GW_SEGMENT_RECORD_HEAD};
-        if (!batch->is_loss && batch->batch.sent_bytes > 0) {
-            group->parts[group->part_count++] =
-                (struct iovec){(void *)(uintptr_t)batch->batch.bytes, batch->batch.sent_bytes};
-        }
-    }
-}
-
 static enum base_status write_parts(int fd, struct iovec *parts, uint32_t count, uint64_t at)
 {
     while (count > 0) {
@@ -329,13 +315,11 @@ static enum base_status make_room(struct gw_segment_log *log, uint64_t bytes, ui
     return BASE_OK;
 }
 
-static enum base_status write_group(struct gw_segment_log *log, struct group *group)
+// The group was written at `size` of the newest segment: it is made durable, and counted.
+static enum base_status sync_group(struct gw_segment_log *log, const struct group *group,
+                                   uint64_t size)
 {
-    base_assert(group->count > 0 && group->part_count <= 2 * group->count);
-    uint64_t size = 0;
-    BASE_TRY(make_room(log, group->bytes, &size));
-    log->has_tail = true; // until it is known to be durable
-    BASE_TRY(write_parts(log->fd, group->parts, group->part_count, size));
+    base_assert(log->has_tail && size >= GW_SEGMENT_HEAD);
     uint64_t before_us = log->clock.mono_us(log->clock.ctx);
     if (fdatasync(log->fd) != 0) {
         return gw_segment_errno(errno);
@@ -410,8 +394,24 @@ static void fail_group(struct gw_segment_log *log, struct group *group, enum bas
 
 static void commit_group(struct gw_segment_log *log, struct group *group)
 {
-    encode_group(group);
-    enum base_status status = write_group(log, group);
+    uint64_t size = 0;
+    group->part_count = 0;
+    for (uint32_t i = 0; i < group->count; i++) {
+        const struct gw_sink_batch *batch = group->batches[i];
+        (void)gw_segment_record_encode(batch, group->heads[i]);
+        group->parts[group->part_count++] = (struct iovec){group->heads[i], GW_SEGMENT_RECORD_HEAD};
+        if (!batch->is_loss && batch->batch.sent_bytes > 0) {
+            group->parts[group->part_count++] =
+                (struct iovec){(void *)(uintptr_t)batch->batch.bytes, batch->batch.sent_bytes};
+        }
+    }
+    base_assert(group->count > 0 && group->part_count <= 2 * group->count);
+    enum base_status status = make_room(log, group->bytes, &size);
+    if (status == BASE_OK) {
+        log->has_tail = true; // until it is known to be durable
+        status = write_parts(log->fd, group->parts, group->part_count, size);
+    }
+    status = status == BASE_OK ? sync_group(log, group, size) : status;
     if (status != BASE_OK) {
         fail_group(log, group, status);
         return;

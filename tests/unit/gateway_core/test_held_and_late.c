@@ -165,7 +165,7 @@ static void what_may_be_tried_again_is_wanted(void **state)
     base_writer_init(&writer, mark, sizeof(mark));
     base_writer_u64(&writer, wire_profile_version_mark(task->task_id, second));
     struct gw_device_facts facts = {
-        .device_id = device.id, .have = first, .blocked = first + 1, .told = &told};
+        .device_id = &device.id, .have = first, .blocked = first + 1, .told = &told};
     assert_true(gw_want_of(task, &facts, &attrs).version_id == first);
     facts.retry = second;
     assert_true(gw_want_of(task, &facts, &attrs).version_id == second);
@@ -302,7 +302,7 @@ static void a_stage_that_is_held_goes_on(void **state)
     struct base_writer writer;
     const struct wire_profile told = {.refused = mark, .refused_count = 1};
     rig.conduct = held;
-    struct gw_device_facts facts = {.device_id = device.id, .have = start(1, "1.0.0")};
+    struct gw_device_facts facts = {.device_id = &device.id, .have = start(1, "1.0.0")};
     rig_settle(&rig);
     memcpy(&task, gw_plan_find(rig.core->plan, wire_task_id(BASE_STR(TASK))), sizeof(task));
     task.open[0].state.stage_failed = true;
@@ -321,7 +321,7 @@ static void a_failed_stage_holds_nobody(void **state)
     (void)state;
     struct gw_plan_task task;
     const struct pol_attrs attrs = {NULL, 0};
-    struct gw_device_facts facts = {.device_id = device.id, .have = start(1, "1.0.0")};
+    struct gw_device_facts facts = {.device_id = &device.id, .have = start(1, "1.0.0")};
     rig_settle(&rig);
     memcpy(&task, gw_plan_find(rig.core->plan, wire_task_id(BASE_STR(TASK))), sizeof(task));
     struct gw_want want = gw_want_of(&task, &facts, &attrs);
@@ -343,7 +343,7 @@ static const struct gw_statement *held_as(const char *os, uint64_t have,
          .value = {.type = POL_TYPE_STRING, .text = {os, (uint32_t)strlen(os)}}}};
     const struct pol_attrs attrs = {items, 1};
     const struct gw_plan_task *task = gw_plan_find(rig.core->plan, wire_task_id(BASE_STR(TASK)));
-    const struct gw_device_facts facts = {.device_id = device.id, .have = have};
+    const struct gw_device_facts facts = {.device_id = &device.id, .have = have};
     struct gw_want want = gw_want_of(task, &facts, &attrs);
     *out_rule = want.rule;
     return gw_want_held(task, &want, &facts, &attrs);

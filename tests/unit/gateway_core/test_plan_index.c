@@ -264,7 +264,7 @@ static void check_decisions(const struct gw_cohort *cohort, const struct gw_plan
             }
         }
         uint32_t claims = task->open_count + task->base_count;
-        struct gw_device_facts facts = {.device_id = device_id};
+        struct gw_device_facts facts = {.device_id = &device_id};
         if (claims > 0 && below(2) == 0) {
             uint32_t at = below(claims);
             at = at < task->open_count ? at : GW_PLAN_OPEN_MAX + at - task->open_count;
