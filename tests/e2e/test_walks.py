@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""The walks of docs/ARCHITECTURE.md are those that the programs go: what gdb finds on their stacks is what the page has.
+
+A value goes on from a thread's stack in legs: a function takes it up (from memory, a socket, a caller outside the product), calls
+others with it, and the last of them puts it down: into a struct of another kind, a queue, another process. A leg is all functions
+from the one to the other, so none can be left out. Functions that only look at the value and return are on no leg.
+
+With -v it prints the walks. WALK_PLAN=FILE takes the legs from a file, for a tree of before, and prints without comparing."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import unittest
+
+from walle_stack import Stack, program, wait_until
+
+SOURCE = os.environ.get("WALLE_SOURCE", ".")
+DEVICE = "00000000000004d2"
+FULL = [{"name": "full", "kind": "full", "min_sample": 1, "min_dwell_s": 0}]
+FRAMES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "walk_frames.py")
+
+# Walk, as its title on the page begins: legs of (program, from, file of `to`, to), and what may not lie between.
+PLAN = {
+    "A device's id": [
+        ("gateway", "read_frames", "stream_headers.c", "keep", "pseudo_header"),
+        ("gateway", "on_frame_recv", "checkin_answer.c", "gw_checkin_read"),
+        ("gateway", "gw_checkin_handle", "checkin_answer.c", "gw_worker_touch"),
+        ("gateway", "gw_worker_flush_touches", "device_table.c", "touch_entry"),
+        ("gateway", "gw_checkin_decide", "device_table.c", "gw_device_table_offered"),
+    ],
+    "An event": [
+        ("device", "dev_record", "recorder_ring.c", "dev_ring_put"),
+        ("device", "dev_recorder_drain", "sequence.c", "dev_sequence_on_event"),
+        ("device", "on_event", "pipeline_starts.c", "dev_pipeline_fired"),
+        ("device", "walk", "event.c", "dev_event_wire"),
+        ("device", "block_end", "event_block.c", "wire_event_block_encode"),
+        ("device", "start_hand_over", "posix_pipeline.c", "start_task"),
+        ("device", "dev_pipeline_on_end", "tunnel_queue.c", "tunnel_append"),
+        ("device", "tunnel_close", "batch.c", "wire_batch_encode"),
+        ("device", "tunnel_close", "tunnel_entry.c", "tunnel_put_entry"),
+        ("device", "send_batch", "tunnel_pack.c", "tunnel_pack"),
+        ("device", "send_batch", "posix_tunnel.c", "send_bytes"),
+        ("gateway", "on_data_chunk", "session_batch.c", "copy_batch"),
+        ("gateway", "gw_session_on_batch", "segment_log.c", "submit"),
+        ("gateway", "commit_group", "segment_log.c", "write_parts"),
+    ],
+    "A tensor": [
+        ("run", "model_call", "vm_tensor.c", "dev_vm_tensor_of"),
+        ("run", "model_call", "session_io.c", "eng_session_set_input"),
+        ("run", "dev_model_run", "vec_expr.c", "run_tiles"),
+    ],
+}
+
+SCRIPT = """import walle
+from walle import data
+events = data.events()
+if len(events) > 0:
+    walle.result({"item": events[0].item, "text": "as long as a record that is worth to be compressed, and then more", "events": len(events)})
+"""
+TASK = {"name": "shop/walk", "version": "1.0.0", "entry": "walk", "files": ["walk.py"],
+        "triggers": ["enter(item) * exit(item) page"], "events": {"take": "visit"},
+        "uploads": [{"name": "walk", "class": "realtime", "schema": {"type": "object"}}], "result": "walk"}
+EVENTS = [{"kind": kind, "page": "item", "item": "i-1", "t": 1800000000000 + i} for i, kind in enumerate(("enter", "click", "exit"))]
+
+
+def page_walks():
+    """{title: [(function, file)]} of the page's tables."""
+    walks, title = {}, None
+    with open(os.path.join(SOURCE, "docs", "ARCHITECTURE.md"), encoding="utf-8") as page:
+        for line in page:
+            heading = re.match(r"\*\*(.*?),.*: \d+ steps\.\*\*", line)
+            step = re.match(r"\| \d+ \| `(\w+)` \| `([\w.]+)` \|", line)
+            if heading:
+                title = heading.group(1)
+                walks[title] = []
+            elif step and title:
+                walks[title].append((step.group(1), step.group(2)))
+    return walks
+
+
+@unittest.skipUnless(shutil.which("gdb"), "gdb is not installed")
+class Walks(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        self.stack = Stack()
+        self.addCleanup(self.stack.__exit__)
+        self.plan = PLAN
+        if os.environ.get("WALK_PLAN"):
+            with open(os.environ["WALK_PLAN"], encoding="utf-8") as file:
+                self.plan = json.load(file)
+
+    def debugger(self, where, walks):
+        """gdb, which looks for the legs that the program `where` goes; the rest of its command line is the caller's."""
+        legs = [[[walk, number], *leg[1:]] for walk in walks for number, leg in enumerate(self.plan[walk]) if leg[0] == where]
+        environment = {**os.environ, "WALLE_SOURCE": SOURCE, "WALK_LEGS": json.dumps(legs), "WALK_OUT": self.stack.path("frames")}
+        environment["ASAN_OPTIONS"] = environment.get("ASAN_OPTIONS", "") + ":detect_leaks=0"  # who is traced cannot look for leaks
+        return ["gdb", "-batch", "-nx", "-ex", "set confirm off", "-ex", "set debuginfod enabled off", "-ex", "set print thread-events off",
+                "-ex", "handle SIGPIPE SIGTERM nostop noprint pass"], environment
+
+    def under(self, where, walks, command):
+        front, environment = self.debugger(where, walks)
+        run = subprocess.run([*front, "-x", FRAMES, "-ex", "run", "-ex", "quit $_exitcode", "--args", *command], env=environment,
+                             capture_output=True, text=True, timeout=300, check=False)
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        return run
+
+    def attach(self, where, walks, pid):
+        front, environment = self.debugger(where, walks)
+        log = open(self.stack.path("gdb.log"), "w+", encoding="utf-8")
+        self.addCleanup(log.close)
+        child = subprocess.Popen([*front, "-p", str(pid), "-x", FRAMES, "-ex", "echo ready\\n", "-ex", "continue"], env=environment,
+                                 stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+        self.stack.children.insert(0, child)  # ends before what it looks at
+
+        def is_ready():
+            self.assertIsNone(child.poll(), "gdb ended")
+            with open(log.name, encoding="utf-8") as file:
+                return "ready" in file.read()
+        wait_until(is_ready, what="gdb to be there")
+
+    def found(self, walk):
+        """The walk's functions in order, each once."""
+        with open(self.stack.path("frames"), encoding="utf-8") as file:
+            legs = {number: steps for (of, number), steps in map(json.loads, file) if of == walk}
+        missing = [leg for number, leg in enumerate(self.plan[walk]) if number not in legs]
+        self.assertEqual(missing, [], f"{walk}: nobody went these legs")
+        steps = []
+        for number in sorted(legs):
+            steps += [tuple(step) for step in legs[number] if tuple(step) not in steps]
+        return steps
+
+    def compare(self, *walks):
+        for walk in walks:
+            steps = self.found(walk)
+            print(f"{walk}: {len(steps)} functions", *(f"  {name} ({file})" for name, file in steps), sep="\n", flush=True)
+            if not os.environ.get("WALK_PLAN"):
+                self.assertEqual(steps, page_walks()[walk], f"{walk}: docs/ARCHITECTURE.md has another walk")
+
+    def source(self, files):
+        folder = self.stack.path("source")
+        os.makedirs(folder)
+        for name, content in files.items():
+            with open(os.path.join(folder, name), "wb") as file:
+                file.write(content if isinstance(content, bytes) else content.encode())
+        self.stack.walle("task", "build", folder, "--out", self.stack.path("build"))
+
+    def test_an_id_and_an_event(self):
+        walks = ("A device's id", "An event")
+        self.stack.start_gateway("--workers", "1", "--set", "rollout.tick_ms=100")
+        key = self.stack.walle("key", "new", "--out", self.stack.path("key")).stdout.strip().splitlines()[-1]
+        self.source({"task.json": json.dumps(TASK), "walk.py": SCRIPT})
+        with open(self.stack.path("stages.json"), "w", encoding="utf-8") as file:
+            json.dump(FULL, file)
+        self.stack.walle("task", "push", self.stack.path("build"))
+        self.stack.walle("rollout", "start", TASK["name"], "--build", self.stack.path("build"), "--key", self.stack.path("key"),
+                         "--stages", self.stack.path("stages.json"))
+        with open(self.stack.path("events"), "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(event) + "\n" for event in EVENTS)
+        self.attach("gateway", walks, self.stack.gateway.pid)
+        self.under("device", walks,
+                   [program("walle-device"), "--gateway", self.stack.gateway.url, "--enroll-token", self.stack.enroll_token,
+                    "--dir", self.stack.path("device"), "--id", DEVICE, "--trust", key, "--once", "--events", self.stack.path("events")])
+        self.compare(*walks)
+
+    def test_a_tensor(self):
+        try:
+            from onnx import TensorProto, helper
+        except ImportError:
+            self.skipTest("onnx is not installed")
+        value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4096]) for name in "xy"]
+        graph = helper.make_graph([helper.make_node("Add", ["x", "x"], ["y"])], "walk", value[:1], value[1:])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+        script = ("import walle\nfrom walle import nn\nmodel = nn.load(\"walk.onnx\")\n"
+                  "y = model([float(i) for i in range(4096)])\nwalle.result({\"last\": y.tolist()[-1]})\n")
+        self.source({"task.json": json.dumps({"name": "shop/tensor", "version": "1.0.0", "entry": "walk",
+                                              "files": ["walk.py", "walk.onnx"]}),
+                     "walk.py": script, "walk.onnx": model.SerializeToString()})
+        run = self.under("run", ("A tensor",), [program("walle"), "task", "run", self.stack.path("build")])
+        self.assertIn("8190", run.stdout)
+        self.compare("A tensor")
+
+
+if __name__ == "__main__":
+    unittest.main()

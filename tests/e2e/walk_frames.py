@@ -1,0 +1,52 @@
+"""Run by gdb (test_walks.py): where a value goes on from a program's stack, which functions have it?
+
+WALK_LEGS names legs, [number, from, file, to, without]. When `to` of `file` is entered and `from` is among its callers, but not
+`without`, the functions from the one to the other are appended to WALK_OUT, once a leg, as a line of JSON. Only functions of the
+source tree count, also those that the compiler put into their callers."""
+import json
+import os
+import re
+
+import gdb
+
+SOURCE = os.path.realpath(os.environ["WALLE_SOURCE"])
+
+
+def is_ours(file):
+    """A file of the tree. Compilers are given a name from the build folder on; a cached object says of another one which it was."""
+    return os.path.exists(os.path.join(SOURCE, re.sub(r"^(\.\./)+", "", file))) and not file.startswith(("/usr/", "./"))
+
+
+def steps_to(start):
+    """The product's functions on the stack from `start` down to here; None: it is not there."""
+    found, frame = [], gdb.newest_frame()
+    while frame is not None:
+        symtab = frame.find_sal().symtab
+        if symtab is not None and is_ours(symtab.filename):
+            found.append([frame.name(), os.path.basename(symtab.filename)])
+        if frame.name() == start:
+            return found[::-1]
+        frame = frame.older()
+    return None
+
+
+class Leg(gdb.Breakpoint):
+    def __init__(self, number, start, file, end, without=None):
+        super().__init__(end)  # in whatever file: of what is inlined gdb does not find the file's
+        self.leg, self.start, self.end, self.without, self.seen = number, start, [end, file], without, False
+
+    def stop(self):
+        found = None if self.seen else steps_to(self.start)
+        if found is not None and found[-1] == self.end and self.without not in [name for name, _ in found]:
+            self.seen = True
+            gdb.post_event(self.off)
+            with open(os.environ["WALK_OUT"], "a", encoding="utf-8") as out:
+                out.write(json.dumps([self.leg, found]) + "\n")
+        return False
+
+    def off(self):
+        self.enabled = False
+
+
+for leg in json.loads(os.environ["WALK_LEGS"]):
+    Leg(*leg)
