@@ -30,10 +30,27 @@ static size_t character_size(const uint8_t *text, size_t left)
     return wrong ? 0 : more + 1;
 }
 
+#define ASCII_STEP sizeof(uint64_t)
+
+// Are so many bytes there, and all of them characters of their own?
+static bool ascii_step(const uint8_t *text, size_t left)
+{
+    uint64_t word = 0;
+    if (left < ASCII_STEP) {
+        return false;
+    }
+    memcpy(&word, text, sizeof(word));
+    return (word & UINT64_C(0x8080808080808080)) == 0;
+}
+
 bool dev_text_valid(const uint8_t *text, size_t size)
 {
     size_t at = 0;
     while (at < size) {
+        if (ascii_step(text + at, size - at)) {
+            at += ASCII_STEP;
+            continue;
+        }
         size_t step = character_size(text + at, size - at);
         if (step == 0) {
             return false;

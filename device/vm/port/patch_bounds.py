@@ -426,6 +426,15 @@ BOUNDS = {
         ("            vstr_free(o->vstr);\n", ""),
     ],
     "py/objstr.c": [
+        # What needs no escape is written as a piece, not a character at a time.
+        ("    for (const byte *s = str_data, *top = str_data + str_len; s < top; s++) {\n        if (*s == '\"' || *s == '\\\\') {\n"
+         "            mp_printf(print, \"\\\\%c\", *s);\n        } else if (*s >= 32) {\n"
+         "            // this will handle normal and utf-8 encoded chars\n            mp_printf(print, \"%c\", *s);\n",
+         "    for (const byte *s = str_data, *top = str_data + str_len; s < top; s++) {\n        const byte *piece = s;\n"
+         "        while (s < top && *s >= 32 && *s != '\"' && *s != '\\\\') {\n            s++;\n        }\n"
+         "        if (s > piece) {\n            print->print_strn(print->data, (const char *)piece, s - piece);\n        }\n"
+         "        if (s == top) {\n            break;\n        }\n        if (*s == '\"' || *s == '\\\\') {\n"
+         "            mp_printf(print, \"\\\\%c\", *s);\n"),
         ("    vstr_init_print(&vstr, 16, &print);\n\n    for (; str < top; str++) {\n",
          "    vstr_init_print(&vstr, 16, &print);\n\n" + work("top - str") + "    for (; str < top; str++) {\n"),
         ("    for (const byte *top = str + len; str < top; str++) {\n", work("len") + "    for (const byte *top = str + len; str < top; str++) {\n"),

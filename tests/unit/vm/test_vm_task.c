@@ -122,6 +122,41 @@ static void test_result_is_strict_json(void **state)
     kit_text_is(kit->result.result, "[1e+300,1e-07,-0.0,true,\"\\u0000\\\"\\\\\",{}]");
 }
 
+// Pieces of a text, and what stands between them.
+static void test_text_of_a_result_is_escaped(void **state)
+{
+    struct vm_kit *kit = *state;
+    kit_run_source(kit, "import walle, json\n"
+                        "x = ['', 'plain', '\"', '\"a\\\\b', 'a\\nb\\r\\tc\\n', '\\x01\\x1f\\x7f', "
+                        "'\\u20ac\\nm\\u00e4\"']\n"
+                        "walle.result(x)\nprint(json.loads(json.dumps(x)) == x)\n");
+    kit_ended(kit, DEV_VM_FINISHED);
+    kit_text_is(kit->result.result, "[\"\",\"plain\",\"\\\"\",\"\\\"a\\\\b\",\"a\\nb\\r\\tc\\n\","
+                                    "\"\\u0001\\u001f\x7f\",\"\u20ac\\nm\u00e4\\\"\"]");
+    kit_text_is(kit->result.output, "True\n");
+}
+
+// A byte that is no character is found wherever it stands.
+static void test_text_is_looked_at_whole(void **state)
+{
+    (void)state;
+    uint8_t text[21];
+    for (size_t size = 1; size <= sizeof(text); size++) {
+        for (size_t at = 0; at < size; at++) {
+            memset(text, 'x', sizeof(text));
+            assert_true(dev_text_valid(text, size));
+            text[at] = 0x80;
+            assert_false(dev_text_valid(text, size));
+            text[at] = 0xc3; // the first of two
+            assert_false(dev_text_valid(text, size));
+            if (at + 1 < size) {
+                text[at + 1] = 0xa4;
+                assert_true(dev_text_valid(text, size));
+            }
+        }
+    }
+}
+
 static void test_log_and_print_share_the_output(void **state)
 {
     struct vm_kit *kit = *state;
@@ -202,6 +237,8 @@ int main(void)
         VM_TEST(test_bad_json),
         VM_TEST(test_last_result_wins),
         VM_TEST(test_result_is_strict_json),
+        VM_TEST(test_text_of_a_result_is_escaped),
+        VM_TEST(test_text_is_looked_at_whole),
         VM_TEST(test_log_and_print_share_the_output),
         VM_TEST(test_output_is_bounded),
         VM_TEST(test_text_that_leaves_is_utf8),
