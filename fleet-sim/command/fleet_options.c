@@ -8,6 +8,7 @@
 #include "run/fleet_run.h"
 #include "command/option_checks.h"
 #include "command/option_words.h"
+#include "command/scenario_file.h"
 
 #include "base/os/gateway_note.h"
 #include "base/text/near_option.h"
@@ -82,6 +83,8 @@ enum key {
     KEY_THRESHOLD,
     KEY_METRICS,
     KEY_JUNIT,
+    KEY_SCENARIO,
+    KEY_ARRIVALS,
     KEY_DEVICES = 'n',
 };
 
@@ -110,7 +113,17 @@ static const struct argp_option table[] = {
     {"beta", KEY_BETA, "SHARE", 0, "Share of devices on the beta channel (1%)", GROUP_BOTH},
     {"kills", KEY_KILLS, "SHARE", 0, "Share of wakes that end in a kill at some moment (0)",
      GROUP_BOTH},
+    {"scenario", KEY_SCENARIO, "FILE", 0,
+     "Options from a file, a line `name = value` each, a switch as yes or no; what the command "
+     "line "
+     "gives wins",
+     GROUP_BOTH},
     {"arrival-rate", KEY_RATE, "R", 0, "Devices a second that come online (10000)", GROUP_BOTH},
+    {"arrivals", KEY_ARRIVALS, "SHAPE", 0,
+     "How they come online instead: steady:R, ramp:A:B:S (from A to B a second within S seconds), "
+     "spike:R:N:S (N more at second S), points:S=N,S=N (N by second S, the last N is the fleet), "
+     "trace:FILE (a line S N each) or diurnal:H (a day, from hour H of UTC)",
+     GROUP_BOTH},
     {"behaviour", KEY_BEHAVIOUR, "none|ipv|triggers|FILE", 0,
      "What users do: nothing; item page views as generated; what the tasks' triggers ask for; or "
      "sessions of a log in the form of walle-device --events. Starts tasks and feeds the tunnel "
@@ -270,6 +283,22 @@ static const struct number_option *number_option(int key)
     return NULL;
 }
 
+// Options about who the devices are and when they come.
+static error_t on_people_option(int key, const char *value, struct sim_parse *parse)
+{
+    switch (key) {
+    case KEY_RATE:
+        parse->out->arrivals_shape[0] = '\0'; // what is said last holds
+        return sim_take_rate(parse, value);
+    case KEY_ARRIVALS:
+        return sim_take_arrivals(parse, value);
+    case KEY_SCENARIO:
+        return 0; // it was read before
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
 // Options that have a number, a share or a switch.
 static error_t on_plain_option(int key, const char *value, struct sim_parse *parse)
 {
@@ -318,7 +347,7 @@ static error_t on_plain_option(int key, const char *value, struct sim_parse *par
         options->hints = true;
         return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return on_people_option(key, value, parse);
     }
 }
 
@@ -367,8 +396,6 @@ static error_t on_option(int key, char *value, struct argp_state *state)
         return sim_take_text(parse, "virtual", value, options->virtual_dir);
     case KEY_VERSION:
         return sim_take_text(parse, "version", value, options->version);
-    case KEY_RATE:
-        return sim_take_rate(parse, value);
     case KEY_BUSINESS:
         return sim_take_business(parse, value);
     case KEY_UPSTREAM:
@@ -412,6 +439,8 @@ static error_t on_option(int key, char *value, struct argp_state *state)
 
 void sim_options_done(struct sim_options *options)
 {
+    sim_arrivals_free(options->arrivals);
+    options->arrivals = NULL;
     free(options->target_program);
     options->target_program = NULL;
     options->target = NULL;
@@ -529,6 +558,28 @@ static enum base_status check_run(struct sim_parse *parse)
     return sim_check_somebody(options, &parse->words, parse->error);
 }
 
+static enum base_status arrivals_make(struct sim_parse *parse)
+{
+    struct sim_options *options = parse->out;
+    const struct sim_arrival_fleet fleet = {.devices = options->devices};
+    struct base_error inner = {.status = BASE_OK};
+    if (options->arrivals_shape[0] == '\0') {
+        return BASE_OK;
+    }
+    enum base_status status =
+        sim_arrivals_new(options->arrivals_shape, &fleet, &options->arrivals, &inner);
+    return status == BASE_OK
+               ? BASE_OK
+               : base_error_set(parse->error, BASE_ERR_INVALID, "--arrivals: %s", inner.text);
+}
+
+static enum base_status check(struct sim_parse *parse)
+{
+    BASE_TRY(sim_check_junit(parse->out, parse->error));
+    BASE_TRY(arrivals_make(parse));
+    return parse->out->local ? check_local(parse) : check_run(parse);
+}
+
 // What follows the options: the words of the parser, and the metrics that thresholds name.
 static char *help_text(int key, const char *text, void *input)
 {
@@ -587,6 +638,8 @@ enum base_status sim_options_parse(int argc, char **argv, struct sim_options *ou
         help_text,
         NULL};
     struct sim_parse parse = {.out = out, .error = error};
+    struct sim_scenario scenario = {
+        .table = table, .key = KEY_SCENARIO, .take = on_option, .input = &parse, .error = error};
     char **words = help ? argv : argv + 1;
     int count = help ? argc : argc - 1;
     static char run[] = "walle-fleet-sim run";
@@ -597,12 +650,16 @@ enum base_status sim_options_parse(int argc, char **argv, struct sim_options *ou
     if (!base_options_known(table, count, words)) {
         exit(SIM_EXIT_USAGE); // as where argp refuses
     }
-    if (argp_parse(&parser, count, words, 0, NULL, &parse) != 0) {
-        if (error->status == BASE_OK) {
-            (void)base_error_set(error, BASE_ERR_INVALID, "unknown option (see --help)");
-        }
-        return BASE_ERR_INVALID;
+    struct argp first = parser;
+    first.parser = sim_scenario_given;
+    (void)argp_parse(&first, count, words, 0, NULL, &scenario);
+    enum base_status status = sim_scenario_read(&scenario);
+    if (status == BASE_OK && argp_parse(&parser, count, words, 0, NULL, &parse) != 0) {
+        status = error->status != BASE_OK
+                     ? BASE_ERR_INVALID
+                     : base_error_set(error, BASE_ERR_INVALID, "unknown option (see --help)");
     }
-    BASE_TRY(sim_check_junit(out, error));
-    return out->local ? check_local(&parse) : check_run(&parse);
+    status = status == BASE_OK ? check(&parse) : status;
+    sim_scenario_done(&scenario);
+    return status;
 }

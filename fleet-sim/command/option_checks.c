@@ -4,7 +4,7 @@
 #include "command/option_checks.h"
 
 #include "base/os/output_file.h"
-#include "ports/sim_local_file.h"
+#include "people/sim_local_file.h"
 #include "signing/signing.h"
 #include "wire/manifest.h"
 #include "wire/trust/root.h"

@@ -148,6 +148,15 @@ error_t sim_take_rate(struct sim_parse *parse, const char *value)
     return 0;
 }
 
+error_t sim_take_arrivals(struct sim_parse *parse, const char *value)
+{
+    if (strlen(value) >= SIM_SHAPE_MAX) {
+        return sim_option_refuse(parse, "arrivals", value, "too long: a trace is a file");
+    }
+    (void)snprintf(parse->out->arrivals_shape, SIM_SHAPE_MAX, "%s", value);
+    return 0;
+}
+
 error_t sim_take_business(struct sim_parse *parse, const char *value)
 {
     char *end = NULL;

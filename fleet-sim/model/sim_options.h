@@ -7,6 +7,7 @@
 #include "model/population.h"
 #include "model/predicate.h"
 #include "model/threshold.h"
+#include "people/arrivals.h"
 #include "wire/digest.h"
 #include "wire/trust/run_evidence.h"
 
@@ -17,8 +18,9 @@
 #define SIM_AWAKE_VIRTUAL    10000 // likewise in virtual time, where shards share it
 #define SIM_BAD_VERSIONS_MAX 8
 #define SIM_TEXT_MAX         256
-#define SIM_TOKEN_TEXT_MAX   256 // of a token
-#define SIM_ADDRESS_MAX      46  // INET6_ADDRSTRLEN
+#define SIM_SHAPE_MAX        1024 // of arrivals, in words
+#define SIM_TOKEN_TEXT_MAX   256  // of a token
+#define SIM_ADDRESS_MAX      46   // INET6_ADDRSTRLEN
 
 struct sim_options {
     uint32_t devices;
@@ -30,6 +32,8 @@ struct sim_options {
     uint32_t tasks;       // that a device holds at most
     uint32_t content_mib; // of all that devices pull, as the preflight counts it
     double arrival_rate;  // devices a second that come online
+    char arrivals_shape[SIM_SHAPE_MAX];
+    struct sim_arrivals *arrivals; // of that shape; sim_options_done frees it; NULL: arrival_rate
     uint32_t beta_per_10000;
     struct sim_predicate where;    // the fleet is drawn from devices like this
     const struct pol_expr *target; // ... and from this one; NULL: everybody. In target_program

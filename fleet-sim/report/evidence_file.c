@@ -11,7 +11,7 @@
 #include "signing/signing.h"
 #include "device/device.h"
 #include "policy/target_text.h"
-#include "ports/sim_local_file.h"
+#include "people/sim_local_file.h"
 #include "wire/trust/run_evidence.h"
 
 #include <errno.h>

@@ -3,6 +3,7 @@
 // coverage over time, who failed, how long things took, what the gateway had to do, and how to
 // repeat the run. run_result.c has it written on the coordinator's thread.
 #include "report/behaviour_report.h"
+#include "report/delay_ideal.h"
 #include "report/report_parts.h"
 #include "report/report_svg.h"
 #include "report/thresholds.h"
@@ -174,6 +175,7 @@ enum base_status sim_report_html_write(const struct sim_run_result *result, FILE
     trust_section(result, file);
     sim_page_slice(result, file);
     sim_page_coverage(result, columns, file);
+    sim_ideal_section(result, file);
     sim_behaviour_section(result, file);
     sim_page_cohorts(result, file);
     sim_page_latency(result, columns, file);

@@ -3,6 +3,7 @@
 // behaviour came to is an object that behaviour_report.c makes.
 #include "base/version.h"
 #include "report/behaviour_report.h"
+#include "report/delay_ideal.h"
 #include "report/measures.h"
 #include "report/run_result.h"
 #include "report/truth_gap.h"
@@ -314,6 +315,9 @@ enum base_status sim_run_json_write(const struct sim_run_result *result, FILE *f
         (void)json_object_set_new(
             root, "virtual",
             json_pack("{s:s, s:f}", "digest", result->digest, "took_s", result->took_s));
+    }
+    if (root != NULL && !options->local) {
+        (void)json_object_set_new(root, "delay_over_ideal", sim_ideal_json(result));
     }
     json_t *rest = json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",

@@ -68,7 +68,8 @@ struct sim_run_result {
     struct sim_law law;      // likewise
     struct sim_trust_result trust;
     double duration_s;
-    double took_s;   // on this machine; in real time as long
+    double arrivals_from_s; // when the first devices began to come
+    double took_s;          // on this machine; in real time as long
     char digest[17]; // of a run in virtual time: equal runs have equal ones; empty in real time
     double rate;     // devices a second from offer to first run, see sim_result_rate
     uint8_t rate_version; // the version it is of

@@ -5,6 +5,7 @@
 
 #include "base/version.h"
 #include "report/behaviour_report.h"
+#include "report/delay_ideal.h"
 #include "report/latency_text.h"
 #include "report/thresholds.h"
 #include "report/truth_gap.h"
@@ -263,6 +264,7 @@ void sim_summary_print(const struct sim_run_result *result, const struct sim_wat
     if (sim_lag_text(result, spoilt)) {
         (void)fprintf(log, "  WARNING     %s\n", spoilt);
     }
+    sim_ideal_print(result, log);
     sim_behaviour_print(result, log);
     print_thresholds(result, log);
     print_compared(result, log);

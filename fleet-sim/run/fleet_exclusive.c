@@ -3,7 +3,7 @@
 // exclusive manifest and its files. Coordinator's thread, before the shards run.
 #include "run/fleet_run.h"
 
-#include "ports/sim_local_file.h"
+#include "people/sim_local_file.h"
 #include "base/alloc.h"
 #include "base/buffer.h"
 #include "wire/trust/exclusive_files.h"

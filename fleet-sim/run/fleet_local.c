@@ -5,7 +5,7 @@
 #include "run/fleet_run.h"
 
 #include "base/buffer.h"
-#include "ports/sim_local_file.h"
+#include "people/sim_local_file.h"
 #include "wire/report.h"
 
 #include <stdlib.h>

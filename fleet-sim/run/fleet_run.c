@@ -668,6 +668,9 @@ static void gather(struct sim_fleet *fleet)
     result->timeline = &fleet->timeline;
     find_uncounted(fleet);
     result->duration_s = seconds(fleet);
+    uint64_t began_us = fleet->shards[0]->arrivals_start_us;
+    result->arrivals_from_s =
+        began_us > fleet->start_us ? (double)(began_us - fleet->start_us) / 1e6 : 0;
     sim_ledger_judge(result->ledgers, result->ledger_count, !fleet->options->local,
                      fleet->options->max_exposed_ppm, &result->verdict);
     behaviour_gather(fleet);

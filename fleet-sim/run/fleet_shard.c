@@ -322,12 +322,17 @@ static void wake_due(struct sim_shard *shard, uint64_t now_us)
     }
 }
 
-// Intended time of the arrival of a shard's device: evenly spaced with a seeded jitter of one gap.
+// Intended time of the arrival of a shard's device: as the curve has it, else evenly spaced, with a
+// seeded jitter of one gap.
 static uint64_t arrival_us(const struct sim_shard *shard, uint32_t device)
 {
     double rate = shard->options->arrival_rate / shard->shards;
     uint64_t draw =
         sim_draw(shard->options->seed, (uint64_t)shard->first + device, SIM_STREAM_ARRIVAL);
+    if (shard->options->arrivals != NULL) {
+        const struct sim_arrival arrival = {device, shard->count, draw};
+        return shard->arrivals_start_us + sim_arrivals_us(shard->options->arrivals, &arrival);
+    }
     double jitter = (double)(draw >> 32) / 4294967296.0;
     return shard->arrivals_start_us + (uint64_t)(((double)device + jitter) / rate * 1e6);
 }

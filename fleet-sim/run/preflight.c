@@ -84,6 +84,9 @@ static void compute(const struct sim_options *options, struct sim_budget *out)
     out->memory_bytes = out->awake_bytes + out->record_bytes + out->connection_bytes +
                         out->kernel_bytes + out->content_bytes + out->fixed_bytes;
     out->ramp_s = options->arrival_rate > 0 ? options->devices / options->arrival_rate : 0;
+    if (options->arrivals != NULL) {
+        out->ramp_s = sim_arrivals_span(options->arrivals);
+    }
 }
 
 enum base_status sim_preflight(const struct sim_options *options, const struct sim_machine *machine,
@@ -132,6 +135,11 @@ void sim_budget_print(const struct sim_budget *budget, const struct sim_options 
             "  tasks       a device holds %u at most (--tasks): up to %.0f MiB more when all of "
             "these places are taken\n",
             options->tasks, (double)budget->tasks_bytes / MIB);
+    }
+    if (options->arrivals != NULL) {
+        (void)fprintf(file, "  ramp        %.60s, the last one online after %.0f s\n",
+                      options->arrivals_shape, budget->ramp_s);
+        return;
     }
     (void)fprintf(file, "  ramp        %.0f devices/s, the last one online after %.0f s\n",
                   options->arrival_rate, budget->ramp_s);

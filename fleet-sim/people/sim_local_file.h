@@ -1,4 +1,4 @@
-// Files of the simulate stage: what a build folder holds.
+// Files that are read whole before a run: what a build folder holds, populations, scenarios.
 #ifndef SIM_LOCAL_FILE_H
 #define SIM_LOCAL_FILE_H
 

@@ -1,7 +1,8 @@
 // A bounded reader of files from disk: links, pipes and devices are refused, and so is what is
 // longer than it may be. fleet_local.c and fleet_exclusive.c read a built version through it,
-// evidence_file.c the manifest it names. Coordinator's thread.
-#include "ports/sim_local_file.h"
+// evidence_file.c the manifest it names, people/ and command/ what people wrote. Coordinator's
+// thread.
+#include "people/sim_local_file.h"
 
 #include "base/alloc.h"
 #include "base/os/regular_file.h"

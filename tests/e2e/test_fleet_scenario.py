@@ -1,0 +1,70 @@
+"""Scenario files that ship, each played with few devices in virtual time: the release curve of 7 and 19 minutes reaches both of
+its points, and its report says by how much a gateway that loses no time would have been earlier."""
+import json
+import os
+import subprocess
+import unittest
+
+from walle_stack import SOURCE, Stack, program
+
+SCENARIOS = os.path.join(SOURCE, "conf", "scenarios")
+
+
+class FleetScenario(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.stack = stack = Stack()
+        cls.addClassCleanup(stack.__exit__, None, None, None)
+        gateway = stack.start_gateway()
+        for name in ("a", "b", "ci", "lead"):
+            stack.walle("key", "new", "--out", stack.path(name + ".key"))
+        stack.walle("root", "init", "--out", stack.path("root.1"), "--key", stack.path("a.key"), "--key", stack.path("b.key"),
+                    "--release", stack.path("ci.key.pub"), "--release", stack.path("lead.key.pub"))
+        stack.walle("root", "push", stack.path("root.1"))
+        os.mkdir(stack.path("source"))
+        with open(stack.path("source", "task.json"), "w", encoding="utf-8") as file:
+            json.dump({"name": "shop/score", "version": "1.0.0", "entry": "task", "files": ["task.py"]}, file)
+        with open(stack.path("source", "task.py"), "w", encoding="utf-8") as file:
+            file.write("import walle\nwalle.result({'version': 1})\n")
+        with open(stack.path("stages.json"), "w", encoding="utf-8") as file:
+            json.dump([{"name": "full", "kind": "full", "percent": 100, "min_sample": 50, "min_dwell_s": 1, "max_failure": 0.05}], file)
+        stack.walle("task", "build", stack.path("source"), "--out", stack.path("build"))
+        stack.walle("task", "push", stack.path("build"))
+        stack.walle("rollout", "start", "shop/score", "--build", stack.path("build"), "--stages", stack.path("stages.json"), "--key",
+                    stack.path("ci.key"), "--key", stack.path("lead.key"), "--trust-unproven", "--accept-empty")
+        assert gateway.stop() == 0
+
+    def play(self, name, *arguments, status=0):
+        out = self.stack.path("out-" + os.path.basename(name))
+        run = subprocess.run([program("walle-fleet-sim"), "run", "--scenario", os.path.join(SCENARIOS, name), "--virtual",
+                              self.stack.path("gateway"), "--root", self.stack.path("root.1"), "--no-live", "--out", out, *arguments],
+                             capture_output=True, text=True, timeout=500, stdin=subprocess.DEVNULL)
+        text = run.stdout + run.stderr
+        self.assertEqual(run.returncode, status, text[-3000:])
+        if status not in (0, 1):
+            return text, None, out
+        with open(os.path.join(out, "run.json"), encoding="utf-8") as file:
+            return text, json.load(file), out
+
+    def test_the_curve_of_7_and_19_minutes(self):
+        text, result, out = self.play("walle-19m.conf", "--devices", "2200")
+        ideal = result["delay_over_ideal"]
+        self.assertEqual([(row["ideal_s"], row["devices"]) for row in ideal["at_points"]], [(420, 700), (1140, 2200)])
+        for row in ideal["at_points"] + ideal["at_shares"]:
+            # Everybody has it a moment after it came online: two way's delays of a few messages, and a second of the timeline.
+            self.assertLess(row["short_points"], 0.2, row)
+            self.assertTrue(-0.5 < row["delay_s"] < 3, row)
+        self.assertEqual([row["share"] for row in ideal["at_shares"]], [0.5, 0.9, 0.99, 1])
+        self.assertIn("over ideal: 50 % ", text)
+        with open(os.path.join(out, "report.html"), encoding="utf-8") as file:
+            self.assertIn("Delay over ideal of shop/score 1.0.0", file.read())
+
+    def test_a_wrong_line_is_named(self):
+        path = self.stack.path("wrong.conf")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("# of ours\ndevices = 100\narrival = steady:10\n")
+        self.assertIn("wrong.conf:3: a line is `name = value`", self.play(path, status=2)[0])
+
+
+if __name__ == "__main__":
+    unittest.main()
