@@ -25,6 +25,7 @@
 #define PER_CARRIER_DEFAULT 1000
 #define RATE_DEFAULT        10000.0
 #define REAL_EVERY_DEFAULT  10000
+#define ZONES_COUNTED       10000 // devices that stand for all when a day is drawn
 #define HELP_BYTES_MAX      8192
 
 enum key {
@@ -85,6 +86,7 @@ enum key {
     KEY_JUNIT,
     KEY_SCENARIO,
     KEY_ARRIVALS,
+    KEY_POPULATION,
     KEY_DEVICES = 'n',
 };
 
@@ -97,6 +99,9 @@ static const struct argp_option table[] = {
     {"seed", KEY_SEED, "S", 0, "Of the population and of everything drawn (1)", GROUP_BOTH},
     {"threads", KEY_THREADS, "T", 0, "Threads that run devices (1)", GROUP_BOTH},
     {"out", KEY_OUT, "DIR", 0, "Where the reports go (out/fleet)", GROUP_BOTH},
+    {"population", KEY_POPULATION, "FILE", 0,
+     "Who the devices are: joint tables of their attributes, zones and networks (built in)",
+     GROUP_BOTH},
     {"where", KEY_WHERE, "PREDICATE", 0, "Draw only devices like this", GROUP_BOTH},
     {"task", KEY_TASK, "NAME|DIR", 0,
      "run: task the ledger follows (the first one offered); simulate: folder made by walle task "
@@ -292,6 +297,8 @@ static error_t on_people_option(int key, const char *value, struct sim_parse *pa
         return sim_take_rate(parse, value);
     case KEY_ARRIVALS:
         return sim_take_arrivals(parse, value);
+    case KEY_POPULATION:
+        return sim_take_text(parse, "population", value, parse->out->population);
     case KEY_SCENARIO:
         return 0; // it was read before
     default:
@@ -439,6 +446,8 @@ static error_t on_option(int key, char *value, struct argp_state *state)
 
 void sim_options_done(struct sim_options *options)
 {
+    sim_people_free(options->people);
+    options->people = NULL;
     sim_arrivals_free(options->arrivals);
     options->arrivals = NULL;
     free(options->target_program);
@@ -558,10 +567,36 @@ static enum base_status check_run(struct sim_parse *parse)
     return sim_check_somebody(options, &parse->words, parse->error);
 }
 
+// Where people live, as the first of them say.
+static void count_zones(const struct sim_options *options, struct sim_arrival_fleet *fleet)
+{
+    const struct sim_population population = {options->seed, options->beta_per_10000,
+                                              options->people};
+    for (uint32_t i = 0; i < ZONES_COUNTED; i++) {
+        struct sim_traits traits;
+        sim_population_draw(&population, i, &traits);
+        fleet->zone_weights[sim_traits_zone(&traits)]++;
+    }
+}
+
+static enum base_status people_read(struct sim_parse *parse)
+{
+    struct sim_options *options = parse->out;
+    struct base_error inner = {.status = BASE_OK};
+    if (options->population[0] == '\0') {
+        return BASE_OK;
+    }
+    enum base_status status = sim_people_load(options->population, &options->people, &inner);
+    return status == BASE_OK
+               ? BASE_OK
+               : base_error_set(parse->error, BASE_ERR_INVALID, "--population: %s", inner.text);
+}
+
 static enum base_status arrivals_make(struct sim_parse *parse)
 {
     struct sim_options *options = parse->out;
-    const struct sim_arrival_fleet fleet = {.devices = options->devices};
+    struct sim_arrival_fleet fleet = {.devices = options->devices};
+    count_zones(options, &fleet);
     struct base_error inner = {.status = BASE_OK};
     if (options->arrivals_shape[0] == '\0') {
         return BASE_OK;
@@ -576,6 +611,7 @@ static enum base_status arrivals_make(struct sim_parse *parse)
 static enum base_status check(struct sim_parse *parse)
 {
     BASE_TRY(sim_check_junit(parse->out, parse->error));
+    BASE_TRY(people_read(parse));
     BASE_TRY(arrivals_make(parse));
     return parse->out->local ? check_local(parse) : check_run(parse);
 }

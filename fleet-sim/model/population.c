@@ -72,39 +72,37 @@ static const struct choice channel_values[] = {
 };
 
 struct trait_table {
-    struct base_str name;
     const struct choice *values;
     uint32_t count;
-    enum pol_type type;
+    uint32_t stream; // of randomness, from SIM_STREAM_TRAITS on
 };
 
 #define TABLE(values) values, (uint32_t)(sizeof(values) / sizeof((values)[0]))
 
+// Nobody says of these devices which chip they have.
 static const struct trait_table tables[SIM_TRAIT_COUNT] = {
-    [SIM_TRAIT_APP_VERSION] = {{"app_version", 11}, TABLE(app_version_values), POL_TYPE_VERSION},
-    [SIM_TRAIT_CHANNEL] = {{"channel", 7}, TABLE(channel_values), POL_TYPE_STRING},
-    [SIM_TRAIT_MODEL] = {{"model", 5}, TABLE(model_values), POL_TYPE_STRING},
-    [SIM_TRAIT_NETWORK] = {{"network", 7}, TABLE(network_values), POL_TYPE_STRING},
-    [SIM_TRAIT_OS] = {{"os", 2}, TABLE(os_values), POL_TYPE_STRING},
-    [SIM_TRAIT_OS_VERSION] = {{"os_version", 10}, TABLE(os_version_values), POL_TYPE_VERSION},
-    [SIM_TRAIT_RAM_MB] = {{"ram_mb", 6}, TABLE(ram_values), POL_TYPE_INTEGER},
-    [SIM_TRAIT_REGION] = {{"region", 6}, TABLE(region_values), POL_TYPE_STRING},
+    [SIM_TRAIT_APP_VERSION] = {TABLE(app_version_values), 0},
+    [SIM_TRAIT_CHANNEL] = {TABLE(channel_values), 1},
+    [SIM_TRAIT_MODEL] = {TABLE(model_values), 2},
+    [SIM_TRAIT_NETWORK] = {TABLE(network_values), 3},
+    [SIM_TRAIT_OS] = {TABLE(os_values), 4},
+    [SIM_TRAIT_OS_VERSION] = {TABLE(os_version_values), 5},
+    [SIM_TRAIT_RAM_MB] = {TABLE(ram_values), 6},
+    [SIM_TRAIT_REGION] = {TABLE(region_values), 7},
 };
 
-uint64_t sim_draw(uint64_t seed, uint64_t index, uint32_t stream)
-{
-    return base_mix64(base_mix64(base_mix64(seed) ^ stream) + index);
-}
+// By the values of their traits.
+static const uint8_t region_zones[] = {8, 8, 8, 8, 1, 21, 7, 18};
+static const struct sim_network networks[] = {
+    {150000, 120000, 20000, 80000, 250000, 1500, 500, 20000}, // 3g
+    {45000, 35000, 5000, 30000, 150000, 20000, 8000, 8000},   // 4g
+    {20000, 15000, 2000, 20000, 100000, 120000, 30000, 5000}, // 5g
+    {12000, 10000, 1000, 10000, 100000, 80000, 40000, 2000},  // wifi
+};
 
 uint64_t sim_population_device_id(const struct sim_population *population, uint64_t index)
 {
     return sim_draw(population->seed, index, SIM_STREAM_ID);
-}
-
-// Uniform number below `bound` from one draw; the bias of bound / 2^32 does not matter here.
-static uint32_t below(uint64_t random, uint32_t bound)
-{
-    return (uint32_t)(((random >> 32) * bound) >> 32);
 }
 
 // Picks by weight among the values of `group`.
@@ -114,7 +112,7 @@ static uint8_t pick(const struct trait_table *table, uint8_t group, uint64_t ran
     for (uint32_t i = 0; i < table->count; i++) {
         total += table->values[i].group == group ? table->values[i].weight : 0;
     }
-    uint32_t target = below(random, total);
+    uint32_t target = sim_below(random, total);
     uint8_t last = 0;
     for (uint32_t i = 0; i < table->count; i++) {
         if (table->values[i].group != group || table->values[i].weight == 0) {
@@ -129,12 +127,17 @@ static uint8_t pick(const struct trait_table *table, uint8_t group, uint64_t ran
     return last;
 }
 
-void sim_population_draw(const struct sim_population *population, uint64_t index,
-                         struct sim_traits *out)
+static uint8_t pick_channel(const struct sim_population *population, uint64_t random)
+{
+    return sim_below(random, 10000) < population->beta_per_10000;
+}
+
+static void draw_built_in(const struct sim_population *population, uint64_t index,
+                          struct sim_traits *out)
 {
     uint64_t random[SIM_TRAIT_COUNT];
     for (uint32_t i = 0; i < SIM_TRAIT_COUNT; i++) {
-        random[i] = sim_draw(population->seed, index, SIM_STREAM_TRAITS + i);
+        random[i] = sim_draw(population->seed, index, SIM_STREAM_TRAITS + tables[i].stream);
     }
     uint8_t os = pick(&tables[SIM_TRAIT_OS], 0, random[SIM_TRAIT_OS]);
     uint8_t model = pick(&tables[SIM_TRAIT_MODEL], os, random[SIM_TRAIT_MODEL]);
@@ -147,21 +150,61 @@ void sim_population_draw(const struct sim_population *population, uint64_t index
         pick(&tables[SIM_TRAIT_APP_VERSION], 0, random[SIM_TRAIT_APP_VERSION]);
     out->value[SIM_TRAIT_NETWORK] = pick(&tables[SIM_TRAIT_NETWORK], 0, random[SIM_TRAIT_NETWORK]);
     out->value[SIM_TRAIT_REGION] = pick(&tables[SIM_TRAIT_REGION], 0, random[SIM_TRAIT_REGION]);
-    out->value[SIM_TRAIT_CHANNEL] =
-        below(random[SIM_TRAIT_CHANNEL], 10000) < population->beta_per_10000;
+    out->value[SIM_TRAIT_CHANNEL] = pick_channel(population, random[SIM_TRAIT_CHANNEL]);
+    out->value[SIM_TRAIT_CHIP] = SIM_TRAIT_ABSENT;
+}
+
+void sim_population_draw(const struct sim_population *population, uint64_t index,
+                         struct sim_traits *out)
+{
+    out->people = population->people;
+    if (population->people == NULL) {
+        draw_built_in(population, index, out);
+        return;
+    }
+    sim_people_draw(population->people, population->seed, index, out->value);
+}
+
+// ---- Values
+
+static struct base_str text_of(const struct sim_people *people, enum sim_trait trait,
+                               uint32_t value)
+{
+    if (value >= sim_trait_value_count(people, trait)) {
+        return (struct base_str){NULL, 0};
+    }
+    if (people != NULL) {
+        return sim_people_value(people, trait, value)->text;
+    }
+    const struct choice *choice = &tables[trait].values[value];
+    return (struct base_str){choice->text, choice->size};
+}
+
+static int64_t integer_of(const struct sim_people *people, enum sim_trait trait, uint32_t value)
+{
+    if (value >= sim_trait_value_count(people, trait)) {
+        return 0;
+    }
+    return people != NULL ? sim_people_value(people, trait, value)->integer
+                          : tables[trait].values[value].integer;
 }
 
 bool sim_traits_beta(const struct sim_traits *traits)
 {
-    return traits->value[SIM_TRAIT_CHANNEL] != 0; // stable, beta
+    struct base_str channel =
+        text_of(traits->people, SIM_TRAIT_CHANNEL, traits->value[SIM_TRAIT_CHANNEL]);
+    return base_str_equal(channel, BASE_STR("beta"));
 }
 
-void sim_population_widest(struct sim_traits *out)
+void sim_population_widest(const struct sim_people *people, struct sim_traits *out)
 {
+    out->people = people;
     for (uint32_t i = 0; i < SIM_TRAIT_COUNT; i++) {
-        out->value[i] = 0;
-        for (uint32_t v = 1; v < tables[i].count; v++) {
-            if (tables[i].values[v].size > tables[i].values[out->value[i]].size) {
+        enum sim_trait trait = (enum sim_trait)i;
+        out->value[i] = SIM_TRAIT_ABSENT;
+        for (uint32_t v = 0; v < sim_trait_value_count(people, trait); v++) {
+            if (out->value[i] == SIM_TRAIT_ABSENT ||
+                text_of(people, trait, v).size > text_of(people, trait, out->value[i]).size) {
                 out->value[i] = (uint8_t)v;
             }
         }
@@ -170,81 +213,124 @@ void sim_population_widest(struct sim_traits *out)
 
 const char *sim_trait_name(enum sim_trait trait)
 {
-    return tables[trait].name.data;
+    return sim_trait_about[trait].name.data;
 }
 
-uint32_t sim_trait_value_count(enum sim_trait trait)
+uint32_t sim_trait_value_count(const struct sim_people *people, enum sim_trait trait)
 {
-    return tables[trait].count;
+    return people != NULL ? sim_people_count(people, trait) : tables[trait].count;
 }
 
-const char *sim_trait_text(enum sim_trait trait, uint32_t value)
+const char *sim_trait_text(const struct sim_people *people, enum sim_trait trait, uint32_t value)
 {
-    return value < tables[trait].count ? tables[trait].values[value].text : "?";
+    struct base_str text = text_of(people, trait, value);
+    return text.data != NULL ? text.data : "?";
 }
 
 bool sim_trait_ordered(enum sim_trait trait)
 {
-    return tables[trait].type == POL_TYPE_VERSION || tables[trait].type == POL_TYPE_INTEGER;
+    return sim_trait_about[trait].kind != SIM_KIND_TEXT;
 }
 
 enum pol_type sim_trait_type(enum sim_trait trait)
 {
-    return tables[trait].type;
+    static const enum pol_type types[] = {
+        [SIM_KIND_TEXT] = POL_TYPE_STRING,
+        [SIM_KIND_VERSION] = POL_TYPE_VERSION,
+        [SIM_KIND_INTEGER] = POL_TYPE_INTEGER,
+    };
+    return types[sim_trait_about[trait].kind];
 }
 
-int sim_trait_compare(enum sim_trait trait, uint32_t a, uint32_t b)
+int sim_trait_compare(const struct sim_people *people, enum sim_trait trait, uint32_t a, uint32_t b)
 {
-    const struct choice *left = &tables[trait].values[a];
-    const struct choice *right = &tables[trait].values[b];
-    if (tables[trait].type == POL_TYPE_INTEGER) {
-        return (left->integer > right->integer) - (left->integer < right->integer);
+    struct base_str left = text_of(people, trait, a);
+    struct base_str right = text_of(people, trait, b);
+    if (sim_trait_about[trait].kind == SIM_KIND_INTEGER) {
+        int64_t x = integer_of(people, trait, a);
+        int64_t y = integer_of(people, trait, b);
+        return (x > y) - (x < y);
     }
     struct pol_semver x, y;
-    if (pol_semver_parse(left->text, left->size, &x) &&
-        pol_semver_parse(right->text, right->size, &y)) {
+    if (left.data != NULL && right.data != NULL &&
+        pol_semver_parse(left.data, (uint32_t)left.size, &x) &&
+        pol_semver_parse(right.data, (uint32_t)right.size, &y)) {
         return pol_semver_compare(&x, &y);
     }
-    return strcmp(left->text, right->text);
+    return strcmp(sim_trait_text(people, trait, a), sim_trait_text(people, trait, b));
 }
+
+uint32_t sim_traits_zone(const struct sim_traits *traits)
+{
+    uint32_t region = traits->value[SIM_TRAIT_REGION];
+    if (traits->people != NULL) {
+        return sim_people_zone(traits->people, region);
+    }
+    return region < sizeof(region_zones) ? region_zones[region] : 0;
+}
+
+const struct sim_network *sim_traits_network(const struct sim_traits *traits)
+{
+    static const struct sim_network unknown = {.delay_us = 20000};
+    uint32_t network = traits->value[SIM_TRAIT_NETWORK];
+    const struct sim_network *found = NULL;
+    if (traits->people != NULL) {
+        found = sim_people_network(traits->people, network);
+    } else if (network < sizeof(networks) / sizeof(networks[0])) {
+        found = &networks[network];
+    }
+    return found != NULL ? found : &unknown;
+}
+
+// ---- Attributes
 
 void sim_traits_wire(const struct sim_traits *traits, struct wire_attrs *out)
 {
+    out->count = 0;
     for (uint32_t i = 0; i < SIM_TRAIT_COUNT; i++) {
-        const struct choice *choice = &tables[i].values[traits->value[i]];
-        bool integer = tables[i].type == POL_TYPE_INTEGER;
-        out->items[i] = (struct wire_attr){
-            .name = tables[i].name,
+        enum sim_trait trait = (enum sim_trait)i;
+        struct base_str text = text_of(traits->people, trait, traits->value[i]);
+        bool integer = sim_trait_about[i].kind == SIM_KIND_INTEGER;
+        if (text.data == NULL) {
+            continue;
+        }
+        out->items[out->count++] = (struct wire_attr){
+            .name = sim_trait_about[i].name,
             .type = integer ? WIRE_ATTR_INTEGER : WIRE_ATTR_STRING,
-            .text = integer ? (struct base_str){NULL, 0}
-                            : (struct base_str){choice->text, choice->size},
-            .integer = integer ? choice->integer : 0,
+            .text = integer ? (struct base_str){NULL, 0} : text,
+            .integer = integer ? integer_of(traits->people, trait, traits->value[i]) : 0,
         };
     }
-    out->items[SIM_TRAIT_COUNT] = (struct wire_attr){
+    out->items[out->count++] = (struct wire_attr){
         .name = BASE_STR("runtime"),
         .type = WIRE_ATTR_INTEGER,
         .integer = WIRE_RUNTIME_ABI,
     };
-    out->count = SIM_ATTRS_COUNT;
 }
 
 void sim_traits_policy(const struct sim_traits *traits, struct pol_attr items[SIM_ATTRS_COUNT],
                        struct pol_attrs *out)
 {
+    uint32_t count = 0;
     for (uint32_t i = 0; i < SIM_TRAIT_COUNT; i++) {
-        const struct choice *choice = &tables[i].values[traits->value[i]];
-        items[i].name = (struct pol_text){tables[i].name.data, (uint32_t)tables[i].name.size};
-        if (tables[i].type == POL_TYPE_INTEGER) {
-            items[i].value.type = POL_TYPE_INTEGER;
-            items[i].value.integer = choice->integer;
+        enum sim_trait trait = (enum sim_trait)i;
+        struct base_str text = text_of(traits->people, trait, traits->value[i]);
+        if (text.data == NULL) {
+            continue;
+        }
+        struct pol_attr *item = &items[count++];
+        struct base_str name = sim_trait_about[i].name;
+        item->name = (struct pol_text){name.data, (uint32_t)name.size};
+        if (sim_trait_about[i].kind == SIM_KIND_INTEGER) {
+            item->value.type = POL_TYPE_INTEGER;
+            item->value.integer = integer_of(traits->people, trait, traits->value[i]);
         } else {
-            items[i].value.type = POL_TYPE_STRING;
-            items[i].value.text = (struct pol_text){choice->text, choice->size};
+            item->value.type = POL_TYPE_STRING;
+            item->value.text = (struct pol_text){text.data, (uint32_t)text.size};
         }
     }
-    items[SIM_TRAIT_COUNT].name = (struct pol_text){"runtime", 7};
-    items[SIM_TRAIT_COUNT].value.type = POL_TYPE_INTEGER;
-    items[SIM_TRAIT_COUNT].value.integer = WIRE_RUNTIME_ABI;
-    *out = (struct pol_attrs){items, SIM_ATTRS_COUNT};
+    items[count].name = (struct pol_text){"runtime", 7};
+    items[count].value.type = POL_TYPE_INTEGER;
+    items[count++].value.integer = WIRE_RUNTIME_ABI;
+    *out = (struct pol_attrs){items, count};
 }

@@ -35,6 +35,8 @@ struct sim_options {
     char arrivals_shape[SIM_SHAPE_MAX];
     struct sim_arrivals *arrivals; // of that shape; sim_options_done frees it; NULL: arrival_rate
     uint32_t beta_per_10000;
+    char population[SIM_TEXT_MAX]; // file; empty: the built-in one
+    struct sim_people *people;     // of that file; sim_options_done frees it
     struct sim_predicate where;    // the fleet is drawn from devices like this
     const struct pol_expr *target; // ... and from this one; NULL: everybody. In target_program
     uint8_t *target_program;       // heap; sim_options_done frees it

@@ -45,6 +45,7 @@ void sim_page_slice(const struct sim_run_result *result, FILE *file)
 }
 
 struct line {
+    const char *name; // of the value
     enum sim_trait trait;
     uint32_t value;
     const struct sim_cohort *cohort;
@@ -65,17 +66,19 @@ static int worse_first(const void *left, const void *right)
     return a->trait != b->trait ? (int)a->trait - (int)b->trait : (int)a->value - (int)b->value;
 }
 
-static uint32_t lines_gather(const struct sim_mining *mining, struct line lines[COHORTS_MAX])
+static uint32_t lines_gather(const struct sim_run_result *result, struct line lines[COHORTS_MAX])
 {
+    const struct sim_people *people = result->options->people;
     uint32_t count = 0;
     for (uint32_t t = 0; t < SIM_TRAIT_COUNT; t++) {
-        for (uint32_t v = 0; v < sim_trait_value_count((enum sim_trait)t); v++) {
-            const struct sim_cohort *c = sim_mining_cohort(mining, (enum sim_trait)t, v);
+        for (uint32_t v = 0; v < sim_trait_value_count(people, (enum sim_trait)t); v++) {
+            const struct sim_cohort *c = sim_mining_cohort(result->mining, (enum sim_trait)t, v);
             if (c->devices == 0 || count == COHORTS_MAX) {
                 continue;
             }
             struct line *line = &lines[count++];
             *line = (struct line){.trait = (enum sim_trait)t, .value = v, .cohort = c};
+            line->name = sim_trait_text(people, line->trait, v);
             line->rate = (double)c->failed / (double)c->devices;
             sim_wilson(c->failed, c->devices, &line->low, &line->high);
         }
@@ -90,14 +93,13 @@ static void line_write(const struct line *line, double scale, double fleet, FILE
     bool apart = line->low > fleet;
     double unit = BAR_WIDTH / scale;
     base_assert(scale > 0);
-    (void)fprintf(file,
-                  "<tr%s><td>%s = %s<td class=n>%llu<td class=n>%llu<td class=n>%.2f %%<td "
-                  "class=n>%.2f to %.2f %%",
-                  apart ? " class=apart" : "", sim_trait_name(line->trait),
-                  sim_trait_text(line->trait, line->value),
-                  (unsigned long long)line->cohort->devices,
-                  (unsigned long long)line->cohort->failed, line->rate * 100, line->low * 100,
-                  line->high * 100);
+    (void)fprintf(file, "<tr%s><td>%s = ", apart ? " class=apart" : "",
+                  sim_trait_name(line->trait));
+    sim_html_text(file, line->name);
+    (void)fprintf(
+        file, "<td class=n>%llu<td class=n>%llu<td class=n>%.2f %%<td class=n>%.2f to %.2f %%",
+        (unsigned long long)line->cohort->devices, (unsigned long long)line->cohort->failed,
+        line->rate * 100, line->low * 100, line->high * 100);
     (void)fprintf(file,
                   "<td class=bars><svg viewBox=\"0 0 300 14\"><rect class=bar x=0 y=3 "
                   "width=%.1f height=8 /><line class=whisker x1=%.1f x2=%.1f y1=7 y2=7 "
@@ -114,9 +116,9 @@ static void clean_write(const struct line *lines, uint32_t count, FILE *file)
     }
     (void)fprintf(file, "<p class=note>No failure in %u cohort%s: ", count, count > 1 ? "s" : "");
     for (uint32_t i = 0; i < count; i++) {
-        (void)fprintf(file, "%s%s = %s (%llu)", i > 0 ? ", " : "", sim_trait_name(lines[i].trait),
-                      sim_trait_text(lines[i].trait, lines[i].value),
-                      (unsigned long long)lines[i].cohort->devices);
+        (void)fprintf(file, "%s%s = ", i > 0 ? ", " : "", sim_trait_name(lines[i].trait));
+        sim_html_text(file, lines[i].name);
+        (void)fprintf(file, " (%llu)", (unsigned long long)lines[i].cohort->devices);
         high = lines[i].high > high ? lines[i].high : high;
     }
     (void)fprintf(file,
@@ -167,7 +169,7 @@ void sim_page_cohorts(const struct sim_run_result *result, FILE *file)
         return;
     }
     struct line lines[COHORTS_MAX];
-    uint32_t count = lines_gather(result->mining, lines);
+    uint32_t count = lines_gather(result, lines);
     uint32_t failed = 0;
     while (failed < count && lines[failed].cohort->failed > 0) {
         failed++;

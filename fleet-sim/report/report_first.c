@@ -86,12 +86,15 @@ static void population_row(const struct sim_run_result *result, FILE *file)
         sim_html_text(file, options->target_text);
         (void)fputs("</code> means", file);
     }
-    for (uint32_t v = 0; result->mining != NULL && v < sim_trait_value_count(SIM_TRAIT_OS); v++) {
+    uint32_t values =
+        result->mining != NULL ? sim_trait_value_count(options->people, SIM_TRAIT_OS) : 0;
+    for (uint32_t v = 0; v < values; v++) {
         const struct sim_cohort *c = sim_mining_cohort(result->mining, SIM_TRAIT_OS, v);
         uint64_t all = result->slice.devices_total;
         if (c->devices > 0 && all > 0) {
-            (void)fprintf(file, "; %s %.1f %%", sim_trait_text(SIM_TRAIT_OS, v),
-                          100.0 * (double)c->devices / (double)all);
+            (void)fputs("; ", file);
+            sim_html_text(file, sim_trait_text(options->people, SIM_TRAIT_OS, v));
+            (void)fprintf(file, " %.1f %%", 100.0 * (double)c->devices / (double)all);
         }
     }
     (void)fputs("</tr>\n", file);

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define GROUPS_MAX (1u << 17)
-#define CONDS_MAX  160
+#define CONDS_MAX  250  // they are numbered by a byte; more are not looked at
 #define SCORE_MIN  0.2  // below this no slice is named
 #define GAIN_MIN   0.02 // what another condition must add to the score
 
@@ -23,6 +23,7 @@ struct group {
 
 struct sim_mining {
     const struct base_alloc_port *alloc;
+    const struct sim_people *people; // whose values these are
     struct group *groups;
     uint32_t group_count;
     uint64_t devices;
@@ -42,17 +43,18 @@ static void add_cond(struct sim_mining *mining, enum sim_trait trait, enum sim_s
     }
 }
 
-static bool is_lowest(enum sim_trait trait, uint32_t value)
+static bool is_lowest(const struct sim_people *people, enum sim_trait trait, uint32_t value)
 {
-    for (uint32_t i = 0; i < sim_trait_value_count(trait); i++) {
-        if (sim_trait_compare(trait, i, value) < 0) {
+    for (uint32_t i = 0; i < sim_trait_value_count(people, trait); i++) {
+        if (sim_trait_compare(people, trait, i, value) < 0) {
             return false;
         }
     }
     return true;
 }
 
-enum base_status sim_mining_new(const struct base_alloc_port *alloc, struct sim_mining **out_mining)
+enum base_status sim_mining_new(const struct base_alloc_port *alloc,
+                                const struct sim_people *people, struct sim_mining **out_mining)
 {
     struct sim_mining *mining = alloc->alloc(alloc->ctx, sizeof(*mining));
     if (mining == NULL) {
@@ -60,6 +62,7 @@ enum base_status sim_mining_new(const struct base_alloc_port *alloc, struct sim_
     }
     memset(mining, 0, sizeof(*mining));
     mining->alloc = alloc;
+    mining->people = people;
     mining->groups = alloc->alloc(alloc->ctx, sizeof(struct group) * GROUPS_MAX);
     if (mining->groups == NULL) {
         alloc->release(alloc->ctx, mining);
@@ -68,9 +71,9 @@ enum base_status sim_mining_new(const struct base_alloc_port *alloc, struct sim_
     memset(mining->groups, 0, sizeof(struct group) * GROUPS_MAX);
     for (uint32_t t = 0; t < SIM_TRAIT_COUNT; t++) {
         enum sim_trait trait = (enum sim_trait)t;
-        for (uint32_t v = 0; v < sim_trait_value_count(trait); v++) {
+        for (uint32_t v = 0; v < sim_trait_value_count(people, trait); v++) {
             add_cond(mining, trait, SIM_SLICE_EQ, v);
-            if (sim_trait_ordered(trait) && !is_lowest(trait, v)) {
+            if (sim_trait_ordered(trait) && !is_lowest(people, trait, v)) {
                 add_cond(mining, trait, SIM_SLICE_LT, v);
                 add_cond(mining, trait, SIM_SLICE_GE, v);
             }
@@ -97,9 +100,9 @@ static uint64_t pack(const struct sim_traits *traits)
     return key + 1;
 }
 
-static struct sim_traits unpack(uint64_t key)
+static struct sim_traits unpack(const struct sim_people *people, uint64_t key)
 {
-    struct sim_traits traits;
+    struct sim_traits traits = {.people = people};
     key--;
     for (uint32_t i = SIM_TRAIT_COUNT; i-- > 0; key >>= 5) {
         traits.value[i] = key & 31;
@@ -136,13 +139,16 @@ void sim_mining_add(struct sim_mining *mining, const struct sim_traits *traits, 
 static bool cond_holds(const struct sim_slice_cond *cond, const struct sim_traits *traits)
 {
     uint32_t value = traits->value[cond->trait];
+    if (value == SIM_TRAIT_ABSENT) {
+        return false;
+    }
     switch (cond->op) {
     case SIM_SLICE_EQ:
         return value == cond->value;
     case SIM_SLICE_LT:
-        return sim_trait_compare(cond->trait, value, cond->value) < 0;
+        return sim_trait_compare(traits->people, cond->trait, value, cond->value) < 0;
     default:
-        return sim_trait_compare(cond->trait, value, cond->value) >= 0;
+        return sim_trait_compare(traits->people, cond->trait, value, cond->value) >= 0;
     }
 }
 
@@ -182,7 +188,7 @@ static void count_pairs(struct sim_mining *mining)
         if (group->key == 0) {
             continue;
         }
-        struct sim_traits traits = unpack(group->key);
+        struct sim_traits traits = unpack(mining->people, group->key);
         uint8_t held[CONDS_MAX];
         uint32_t held_count = 0;
         for (uint32_t i = 0; i < mining->cond_count; i++) {
@@ -240,7 +246,7 @@ static void refine(const struct sim_mining *mining, struct sim_slice *slice)
         if (group->key == 0) {
             continue;
         }
-        struct sim_traits traits = unpack(group->key);
+        struct sim_traits traits = unpack(mining->people, group->key);
         if (!sim_slice_match(slice, &traits)) {
             continue;
         }
@@ -270,6 +276,7 @@ static void refine(const struct sim_mining *mining, struct sim_slice *slice)
 void sim_mining_best(struct sim_mining *mining, struct sim_slice *out)
 {
     memset(out, 0, sizeof(*out));
+    out->people = mining->people;
     out->failed_total = mining->failed;
     out->devices_total = mining->devices;
     if (mining->failed < SIM_SLICE_FAILED_MIN) {
@@ -307,7 +314,7 @@ void sim_slice_text(const struct sim_slice *slice, char out[SIM_SLICE_TEXT_MAX])
         const struct sim_slice_cond *cond = &slice->conds[i];
         int size = snprintf(out + at, SIM_SLICE_TEXT_MAX - at, "%s%s %s %s", i > 0 ? " && " : "",
                             sim_trait_name(cond->trait), ops[cond->op],
-                            sim_trait_text(cond->trait, cond->value));
+                            sim_trait_text(slice->people, cond->trait, cond->value));
         if (size < 0 || at + (size_t)size >= SIM_SLICE_TEXT_MAX) {
             return;
         }

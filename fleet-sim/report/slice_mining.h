@@ -33,8 +33,9 @@ struct sim_slice_cond {
 struct sim_slice {
     struct sim_slice_cond conds[SIM_SLICE_CONDS_MAX];
     uint32_t cond_count; // 0: no slice was found
-    uint64_t devices;    // in the slice
-    uint64_t failed;     // of them
+    const struct sim_people *people;
+    uint64_t devices; // in the slice
+    uint64_t failed;  // of them
     uint64_t failed_total;
     uint64_t devices_total;
 };
@@ -49,6 +50,7 @@ struct sim_mining;
 
 // NOMEM.
 BASE_NODISCARD enum base_status sim_mining_new(const struct base_alloc_port *alloc,
+                                               const struct sim_people *people,
                                                struct sim_mining **out_mining);
 void sim_mining_free(struct sim_mining *mining);
 // One device that ran the version; `failed`: a run of it ended in a failure.

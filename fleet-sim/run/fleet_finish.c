@@ -24,7 +24,8 @@ struct sim_mining *sim_mine(struct sim_shard *const *shards, uint32_t count, uin
 {
     struct sim_mining *mining;
     *out_slice = (struct sim_slice){.cond_count = 0};
-    if (version == SIM_VERSION_NONE || sim_mining_new(base_alloc_heap(), &mining) != BASE_OK) {
+    if (version == SIM_VERSION_NONE ||
+        sim_mining_new(base_alloc_heap(), shards[0]->options->people, &mining) != BASE_OK) {
         return NULL;
     }
     uint64_t bit = 1ull << version;

@@ -156,9 +156,10 @@ static enum base_status tunnel_boot(struct sim_active *active, struct base_carve
     const struct sim_traits *traits = &active->awake->traits;
     struct dev_tunnel_config config = {
         .device_id = active->awake->id,
-        .app = base_str_of(
-            sim_trait_text(SIM_TRAIT_APP_VERSION, traits->value[SIM_TRAIT_APP_VERSION])),
-        .os = base_str_of(sim_trait_text(SIM_TRAIT_OS, traits->value[SIM_TRAIT_OS])),
+        .app = base_str_of(sim_trait_text(traits->people, SIM_TRAIT_APP_VERSION,
+                                          traits->value[SIM_TRAIT_APP_VERSION])),
+        .os =
+            base_str_of(sim_trait_text(traits->people, SIM_TRAIT_OS, traits->value[SIM_TRAIT_OS])),
     };
     active->codec =
         sim_codecs_take(&active->shard->behaving->codecs, active->shard->store, NULL, 0);

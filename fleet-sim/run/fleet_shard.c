@@ -55,7 +55,7 @@ size_t sim_awake_bytes(const struct sim_options *options, size_t *out_runtime_by
     struct dev_config config;
     struct sim_traits widest;
     sim_device_config(options, &config);
-    sim_population_widest(&widest);
+    sim_population_widest(options->people, &widest);
     sim_traits_wire(&widest, &config.attrs);
     size_t runtime = (dev_runtime_bytes(&config) + 15) & ~(size_t)15;
     if (runtime == 0) {
@@ -212,7 +212,8 @@ enum base_status sim_shard_init(struct sim_shard *shard, const struct sim_share 
 {
     memset(shard, 0, sizeof(*shard));
     shard->options = options;
-    shard->population = (struct sim_population){options->seed, options->beta_per_10000};
+    shard->population =
+        (struct sim_population){options->seed, options->beta_per_10000, options->people};
     shard->clock = share->clock != NULL ? *share->clock : *base_clock_real();
     shard->virtual_time = share->clock != NULL;
     shard->start_us = shard->clock.mono_us(shard->clock.ctx);

@@ -59,6 +59,17 @@ class FleetScenario(unittest.TestCase):
         with open(os.path.join(out, "report.html"), encoding="utf-8") as file:
             self.assertIn("Delay over ideal of shop/score 1.0.0", file.read())
 
+    def test_a_population_of_a_file(self):
+        cheap = os.path.join(SOURCE, "conf", "populations", "cheap-phones.conf")
+        _, result, _ = self.play("walle-19m.conf", "--devices", "300", "--population", cheap, "--where", 'chip == "mt-6"')
+        self.assertEqual((result["outcome"], result["versions"][0]["ran"]), ("passed", 300))
+        text, _, _ = self.play("walle-19m.conf", "--devices", "300", "--population", cheap, "--where", 'region == "eu"', status=6)
+        self.assertIn("no virtual device is like this", text)
+        path = self.stack.path("wrong-people.conf")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("table os\n1 android\nzone eu 1\n")
+        self.assertIn("wrong-people.conf:3: no row above", self.play("walle-19m.conf", "--population", path, status=2)[0])
+
     def test_a_wrong_line_is_named(self):
         path = self.stack.path("wrong.conf")
         with open(path, "w", encoding="utf-8") as file:

@@ -24,8 +24,8 @@ static void same_seed_same_fleet(void **state)
         sim_population_draw(&one, i, &a);
         sim_population_draw(&one, i, &b);
         sim_population_draw(&other, i, &c);
-        assert_memory_equal(&a, &b, sizeof(a));
-        different += memcmp(&a, &c, sizeof(a)) != 0;
+        assert_memory_equal(a.value, b.value, sizeof(a.value));
+        different += memcmp(a.value, c.value, sizeof(a.value)) != 0;
         assert_true(sim_population_device_id(&one, i) == sim_population_device_id(&one, i));
         assert_true(sim_population_device_id(&one, i) != sim_population_device_id(&other, i));
     }
@@ -56,8 +56,8 @@ static double share(const uint32_t counts[SIM_TRAIT_VALUES_MAX], uint32_t total,
 
 static uint32_t value_of(enum sim_trait trait, const char *text)
 {
-    for (uint32_t v = 0; v < sim_trait_value_count(trait); v++) {
-        if (strcmp(sim_trait_text(trait, v), text) == 0) {
+    for (uint32_t v = 0; v < sim_trait_value_count(NULL, trait); v++) {
+        if (strcmp(sim_trait_text(NULL, trait, v), text) == 0) {
             return v;
         }
     }
@@ -109,12 +109,12 @@ static void widest_is_widest(void **state)
 {
     (void)state;
     struct sim_traits widest;
-    sim_population_widest(&widest);
+    sim_population_widest(NULL, &widest);
     for (uint32_t t = 0; t < SIM_TRAIT_COUNT; t++) {
         enum sim_trait trait = (enum sim_trait)t;
-        size_t size = strlen(sim_trait_text(trait, widest.value[t]));
-        for (uint32_t v = 0; v < sim_trait_value_count(trait); v++) {
-            assert_true(strlen(sim_trait_text(trait, v)) <= size);
+        size_t size = strlen(sim_trait_text(NULL, trait, widest.value[t]));
+        for (uint32_t v = 0; v < sim_trait_value_count(NULL, trait); v++) {
+            assert_true(strlen(sim_trait_text(NULL, trait, v)) <= size);
         }
     }
 }

@@ -21,7 +21,7 @@ static struct sim_mining *mine(struct test_alloc *alloc, const char *where, uint
     static struct sim_predicate predicate;
     struct sim_mining *mining;
     assert_int_equal(sim_predicate_parse(base_str_of(where), &predicate, NULL), BASE_OK);
-    assert_int_equal(sim_mining_new(&alloc->port, &mining), BASE_OK);
+    assert_int_equal(sim_mining_new(&alloc->port, NULL, &mining), BASE_OK);
     for (uint32_t i = 0; i < devices; i++) {
         struct sim_traits traits;
         struct pol_attr items[SIM_ATTRS_COUNT];
