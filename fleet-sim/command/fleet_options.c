@@ -87,6 +87,7 @@ enum key {
     KEY_SCENARIO,
     KEY_ARRIVALS,
     KEY_POPULATION,
+    KEY_LINKS,
     KEY_DEVICES = 'n',
 };
 
@@ -166,6 +167,10 @@ static const struct argp_option table[] = {
     {"strangers", KEY_STRANGERS, 0, 0,
      "In virtual time devices enrol by themselves, as a device with an enrolment token does; with "
      "this they show no credential, and a gate counts them with --trust-unproven alone",
+      GROUP_RUN},
+    {"links", KEY_LINKS, "constant|network", 0,
+     "In virtual time: all messages take 20 ms, or what each device's class of network takes, with "
+     "loss, bandwidth and times without a link (constant)",
      GROUP_RUN},
     {"gateway-tls", KEY_GATEWAY_TLS, "URL", 0, "Another address for dedicated connections",
      GROUP_RUN},
@@ -299,6 +304,8 @@ static error_t on_people_option(int key, const char *value, struct sim_parse *pa
         return sim_take_arrivals(parse, value);
     case KEY_POPULATION:
         return sim_take_text(parse, "population", value, parse->out->population);
+    case KEY_LINKS:
+        return sim_take_links(parse, value);
     case KEY_SCENARIO:
         return 0; // it was read before
     default:

@@ -165,6 +165,10 @@ enum base_status sim_check_virtual(struct sim_options *options, struct base_erro
         {"--metrics", options->metrics_address[0] != '\0'},
         {"--behaviour", options->behaviour[0] != '\0' && strcmp(options->behaviour, "none") != 0},
     };
+    if (options->virtual_dir[0] == '\0' && options->network_links) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "--links network is for virtual time (--virtual)");
+    }
     if (options->virtual_dir[0] == '\0') {
         return options->strangers ? base_error_set(error, BASE_ERR_INVALID,
                                                    "--strangers is for virtual time (--virtual)")

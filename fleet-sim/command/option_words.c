@@ -157,6 +157,16 @@ error_t sim_take_arrivals(struct sim_parse *parse, const char *value)
     return 0;
 }
 
+error_t sim_take_links(struct sim_parse *parse, const char *value)
+{
+    bool network = strcmp(value, "network") == 0;
+    if (!network && strcmp(value, "constant") != 0) {
+        return sim_option_refuse(parse, "links", value, "constant or network is expected");
+    }
+    parse->out->network_links = network;
+    return 0;
+}
+
 error_t sim_take_business(struct sim_parse *parse, const char *value)
 {
     char *end = NULL;

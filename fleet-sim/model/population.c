@@ -282,6 +282,20 @@ const struct sim_network *sim_traits_network(const struct sim_traits *traits)
     return found != NULL ? found : &unknown;
 }
 
+const struct sim_network *sim_population_network(const struct sim_population *population,
+                                                 uint64_t index)
+{
+    struct sim_traits traits = {.people = population->people};
+    if (population->people != NULL) {
+        sim_people_draw(population->people, population->seed, index, traits.value);
+    } else {
+        const struct trait_table *table = &tables[SIM_TRAIT_NETWORK];
+        uint64_t random = sim_draw(population->seed, index, SIM_STREAM_TRAITS + table->stream);
+        traits.value[SIM_TRAIT_NETWORK] = pick(table, 0, random);
+    }
+    return sim_traits_network(&traits);
+}
+
 // ---- Attributes
 
 void sim_traits_wire(const struct sim_traits *traits, struct wire_attrs *out)

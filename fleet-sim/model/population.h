@@ -33,6 +33,10 @@ uint64_t sim_population_device_id(const struct sim_population *population, uint6
 void sim_population_draw(const struct sim_population *population, uint64_t index,
                          struct sim_traits *out);
 
+// The networks of the device with this index: as sim_traits_network, without all else of it.
+const struct sim_network *sim_population_network(const struct sim_population *population,
+                                                 uint64_t index);
+
 bool sim_traits_beta(const struct sim_traits *traits); // on the beta channel?
 // Traits whose attributes take the most bytes; no device of these needs more.
 void sim_population_widest(const struct sim_people *people, struct sim_traits *out);

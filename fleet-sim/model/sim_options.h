@@ -66,6 +66,7 @@ struct sim_options {
     char enrol_token[SIM_TOKEN_TEXT_MAX]; // real time; empty: nobody enrols
     char token[SIM_TOKEN_TEXT_MAX];       // of an operator, to watch the rollout with; empty: none
     char credentials[SIM_TEXT_MAX];       // file; empty: nobody has one
+    bool network_links; // in virtual time: by class of network; else all are equally far
     char virtual_dir[SIM_TEXT_MAX]; // data folder of the gateway in virtual time; empty: real time
     bool strangers;                 // ... there, devices show no credential
     bool enrols;                    // devices without a credential get one first
