@@ -9,6 +9,7 @@
 #include "base/os/process_start.h"
 #include "base/text/terminal.h"
 #include "command/fleet_options.h"
+#include "harvest/harvest.h"
 #include "run/fleet_run.h"
 
 #include "tunnel/tunnel_law.h"
@@ -44,6 +45,9 @@ int main(int argc, char **argv)
     }
     if (argc > 1 && strcmp(argv[1], "conform") == 0) {
         return sim_conform_main(argc - 1, argv + 1, stdout);
+    }
+    if (argc > 1 && strcmp(argv[1], "population") == 0) {
+        return sim_harvest_main(argc - 1, argv + 1, stdout);
     }
     struct sim_options *options = calloc(1, sizeof(*options));
     struct base_error error = {.status = BASE_OK};

@@ -76,6 +76,43 @@ class FleetScenario(unittest.TestCase):
             file.write("# of ours\ndevices = 100\narrival = steady:10\n")
         self.assertIn("wrong.conf:3: a line is `name = value`", self.play(path, status=2)[0])
 
+    def test_a_population_of_a_gateway(self):
+        """Devices of a running gateway, and of its folder when it has stopped, are the same population: that which came."""
+        with Stack() as stack:
+            gateway = stack.start_gateway()
+            key = stack.walle("key", "new", "--out", stack.path("key")).stdout.strip().splitlines()[-1]
+            cheap = os.path.join(SOURCE, "conf", "populations", "cheap-phones.conf")
+            fleet = subprocess.run([program("walle-fleet-sim"), "run", "--gateway", gateway.url, "--trust", key, "--devices", "300",
+                                    "--population", cheap, "--enroll-token", stack.path("gateway", "enroll.token"), "--arrival-rate", "300", "--duration", "6", "--no-live", "--out", stack.path("out")],
+                                   capture_output=True, text=True, timeout=120)
+            self.assertEqual(fleet.returncode, 10, fleet.stdout + fleet.stderr)  # there was no release
+
+            def harvest(source, out, *more, status=0):
+                run = subprocess.run([program("walle-fleet-sim"), "population", "--from-gateway", source, "--out", stack.path(out), *more],
+                                     capture_output=True, text=True, timeout=120)
+                self.assertEqual(run.returncode, status, run.stdout + run.stderr)
+                return run.stdout + run.stderr
+            token = stack.path("gateway", "admin.token")
+            self.assertIn("the population of 300 devices", harvest(gateway.url, "running", "--token-file", token))
+            self.assertIn("the population of 100 devices", harvest(gateway.url, "some", "--token-file", token, "--at-most", "100"))
+            harvest("http://127.0.0.1:1", "nobody", status=7)
+            harvest(stack.path("gateway"), "busy", status=4)
+            self.assertEqual(gateway.stop(), 0)
+            harvest(stack.path("gateway"), "stopped")
+            harvest(self.stack.path("gateway"), "none", status=6)  # no device was ever there
+            with open(stack.path("running"), encoding="utf-8") as running, open(stack.path("stopped"), encoding="utf-8") as stopped:
+                text = running.read()
+                self.assertEqual(text, stopped.read())
+        rows = [line.split() for line in text.splitlines() if line[:1].isdigit()]
+        self.assertEqual(sum(int(row[0]) for row in rows), 300)
+        for row in rows:  # joint: a chip of its model
+            self.assertEqual(row[3] == "mt-6", row[4] in ("go-1", "go-2"), row)
+        path = self.stack.path("harvested.conf")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        _, result, _ = self.play("walle-19m.conf", "--devices", "200", "--population", path, "--where", 'chip == "mt-6"')
+        self.assertEqual(result["versions"][0]["ran"], 200)
+
 
 if __name__ == "__main__":
     unittest.main()
