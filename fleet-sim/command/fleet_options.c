@@ -653,11 +653,8 @@ enum base_status sim_options_parse(int argc, char **argv, struct sim_options *ou
     } else if (argc < 2 || (strcmp(argv[1], "run") != 0 && strcmp(argv[1], "--help") != 0)) {
         return base_error_set(
             error, BASE_ERR_INVALID,
-<<<<<<< HEAD
-            "the first word is run, simulate, certify, conform, law or tunnel (see --help)");
-=======
-            "the first word is run, simulate, certify, population, law or tunnel (see --help)");
->>>>>>> 16165582 (fleet-sim: a population from the devices of a gateway)
+            "the first word is run, simulate, certify, conform, population, law or tunnel (see "
+            "--help)");
     } else {
         out->installation = base_entropy_u64();
     }
@@ -665,15 +662,10 @@ enum base_status sim_options_parse(int argc, char **argv, struct sim_options *ou
     const struct argp parser = {
         table,
         on_option,
-<<<<<<< HEAD
-        help ? "run|simulate|certify|conform|law|tunnel" : NULL,
+        help ? "run|simulate|certify|conform|population|law|tunnel" : NULL,
         "Virtual devices, each the real device runtime, against a gateway (run) or in this process "
-        "(simulate); certify, conform, law and tunnel have a --help of their own.\vExamples:\n"
-=======
-        help ? "run|simulate|certify|population|law|tunnel" : NULL,
-        "Virtual devices, each the real device runtime, against a gateway (run) or in this process "
-        "(simulate); certify, population, law and tunnel have a --help of their own.\vExamples:\n"
->>>>>>> 16165582 (fleet-sim: a population from the devices of a gateway)
+        "(simulate); certify, conform, population, law and tunnel have a --help of their "
+        "own.\vExamples:\n"
         "  walle-fleet-sim simulate --task BUILD --devices 1000 --out out/simulate\n"
         "  walle-fleet-sim run --devices 100000 --gateway http://127.0.0.1:8080 \\\n"
         "      --enroll-token gateway/enroll.token --root root.1 --hints\n\n"

@@ -43,10 +43,8 @@ enum base_status sim_source_folder(const char *dir, struct sim_source **out_sour
     sim_virtual_clock_init(&source->clock, wall_us);
     const struct sim_core_gateway_options options = {
         .dir = dir,
-        .clock = sim_virtual_clock_port(&source->clock),
+        .clock = &source->clock,
         .seed = 1,
-        .devices = 1,
-        .delay = sim_delay_constant(),
         .log = &source->log,
     };
     enum base_status status = sim_core_gateway_new(&options, &source->gateway, error);

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "ports/shared_verify.h"
+#include "ports/sim_delay_network.h"
 #include "virtual/core_folder.h"
 #include "virtual/core_gateway.h"
 #include "virtual/windows.h"
@@ -161,7 +162,6 @@ enum base_status sim_virtual_new(const struct sim_options *options,
     memset(parts, 0, sizeof(*parts) * count);
     virtual->options = options;
     virtual->parts = parts;
-    virtual->delay = sim_delay_constant();
     base_log_stderr(&virtual->log, BASE_LOG_WARN);
     sim_virtual_clock_init(&virtual->clock, wall_us);
     sim_virtual_clock_init(&virtual->core_clock, wall_us);
@@ -241,6 +241,8 @@ static enum base_status threads_start(struct sim_virtual *virtual)
 enum base_status sim_virtual_attach(struct sim_virtual *virtual, struct sim_shard *const *shards,
                                     struct base_error *error)
 {
+    virtual->delay = virtual->options->network_links ? sim_delay_network(&shards[0]->population)
+                                                     : sim_delay_constant();
     for (uint32_t i = 0; i < sim_options_shards(virtual->options); i++) {
         part_attach(virtual, i, shards[i]);
     }
