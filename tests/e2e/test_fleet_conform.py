@@ -1,0 +1,97 @@
+"""Virtual time is true to real time: the same fleet over sockets and in virtual time has the same curves and the same counts, and
+what differs is found. bench/conform_bench.py does it with as many devices as wanted and with a gate between the stages."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import unittest
+
+from walle_stack import Stack, program
+
+DEVICES = 2000
+RATE = 100
+STAGES = [{"name": "full", "kind": "full", "percent": 100, "min_sample": 500, "min_dwell_s": 1, "max_failure": 0.05}]
+WITHIN = 4  # points; the bar of 2 is for an idle machine
+
+
+class FleetConform(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.stack = stack = Stack()
+        cls.addClassCleanup(stack.__exit__, None, None, None)
+        gateway = stack.start_gateway()
+        for name in ("a", "b", "ci"):
+            stack.walle("key", "new", "--out", stack.path(name + ".key"))
+        stack.walle("root", "init", "--out", stack.path("root.1"), "--key", stack.path("a.key"), "--key", stack.path("b.key"),
+                    "--release", stack.path("ci.key.pub"))
+        stack.walle("root", "push", stack.path("root.1"))
+        os.mkdir(stack.path("source"))
+        with open(stack.path("source", "task.json"), "w", encoding="utf-8") as file:
+            json.dump({"name": "shop/score", "version": "1.0.0", "entry": "task", "files": ["task.py"]}, file)
+        with open(stack.path("source", "task.py"), "w", encoding="utf-8") as file:
+            file.write("import walle\nwalle.result({'version': 1})\n")
+        with open(stack.path("stages.json"), "w", encoding="utf-8") as file:
+            json.dump(STAGES, file)
+        stack.walle("task", "build", stack.path("source"), "--out", stack.path("build"))
+        stack.walle("task", "push", stack.path("build"))
+        stack.walle("rollout", "start", "shop/score", "--build", stack.path("build"), "--stages", stack.path("stages.json"), "--key",
+                    stack.path("ci.key"), "--trust-unproven", "--accept-empty")
+        assert gateway.stop() == 0
+        shutil.copytree(stack.path("gateway"), stack.path("copy"))
+        stack.restart_gateway()
+        cls.play("real", "--gateway", stack.gateway.url)
+        cls.play("virtual", "--virtual", stack.path("copy"))
+
+    @classmethod
+    def play(cls, out, *arguments, devices=DEVICES):
+        run = subprocess.run([program("walle-fleet-sim"), "run", "--root", cls.stack.path("root.1"), "--devices", str(devices), "--arrival-rate",
+                              str(RATE), "--checkin-interval", "60", "--until-coverage", "100%", "--duration", "300", "--no-live", "--out",
+                              cls.stack.path(out), *arguments], capture_output=True, text=True, timeout=400, stdin=subprocess.DEVNULL)
+        assert run.returncode in (0, 1), run.stdout[-3000:] + run.stderr
+
+    def conform(self, left, right, *arguments, status=0):
+        run = subprocess.run([program("walle-fleet-sim"), "conform", *(self.stack.path(name) for name in (left, right) if name), *arguments],
+                             capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+        self.assertEqual(run.returncode, status, run.stdout + run.stderr)
+        return run.stdout + run.stderr
+
+    def test_real_and_virtual_are_the_same(self):
+        path = self.stack.path("conform.json")
+        text = self.conform("real", "virtual", "--within", str(WITHIN), "--json", path)
+        self.assertRegex(text, r"(?m)^conforms: at most \d\.\d+ points apart")
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+        self.assertTrue(found["conforms"])
+        self.assertLessEqual(found["points"], WITHIN)
+        self.assertEqual([curve["stage"] for curve in found["curves"]], ["offered", "downloaded", "activated", "ran"])
+        facts = {fact["name"]: fact for fact in found["facts"]}
+        self.assertEqual(facts["shop/score 1.0.0: ran"], {"name": "shop/score 1.0.0: ran", "first": str(DEVICES), "second": str(DEVICES), "equal": True})
+        self.assertIn("oracles verified: holds", facts)
+        self.assertTrue(all(0 <= found["ks"][name] <= 1 for name in ("checkin", "report", "offer_to_run")), found["ks"])
+
+    def test_a_run_is_itself(self):
+        text = self.conform("virtual", "virtual", "--within", "0")
+        self.assertIn("conforms: at most 0.000 points apart", text)
+        self.assertEqual(set(re.findall(r"KS distance (\S+)", text)), {"0.000"})
+
+    def test_what_differs_is_found(self):
+        self.play("slow", "--virtual", self.stack.path("copy"), "--arrival-rate", str(RATE // 2))
+        text = self.conform("slow", "virtual", status=1)
+        self.assertIn("TOO FAR", text)
+        self.assertIn("and all counts are equal", text)
+        self.play("bad", "--virtual", self.stack.path("copy"), "--bad", "all => exception @ 3%", "--bad-version", "1.0.0", "--duration", "40")
+        text = self.conform("bad", "virtual", "--within", "100", status=1)
+        self.assertRegex(text, r"NOT EQUAL     shop/score 1\.0\.0: failed: \d\d, and 0")
+        self.assertIn("DOES NOT CONFORM", text)
+
+    def test_other_runs_are_not_compared(self):
+        self.play("few", "--virtual", self.stack.path("copy"), "--seed", "2")
+        self.assertIn("seed is 2 in one run, 1 in the other: nothing is compared", self.conform("few", "virtual", status=2))
+        self.assertIn("run.json", self.conform("nowhere", "virtual", status=4))
+        self.assertIn("two folders", self.conform("virtual", "", status=2))
+        self.assertIn("points, 0 to 100", self.conform("virtual", "virtual", "--within", "x", status=2))
+
+
+if __name__ == "__main__":
+    unittest.main()
