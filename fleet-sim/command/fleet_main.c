@@ -49,6 +49,9 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "population") == 0) {
         return sim_harvest_main(argc - 1, argv + 1, stdout);
     }
+    if (argc > 1 && strcmp(argv[1], "verify") == 0) {
+        return sim_verify_main(argc - 1, argv + 1, stdout);
+    }
     struct sim_options *options = calloc(1, sizeof(*options));
     struct base_error error = {.status = BASE_OK};
     if (options == NULL) {

@@ -10,6 +10,8 @@
 #include "command/option_words.h"
 #include "command/scenario_file.h"
 
+#include "model/repro_line.h"
+
 #include "base/os/gateway_note.h"
 #include "base/text/near_option.h"
 #include "base/prng.h"
@@ -645,16 +647,17 @@ enum base_status sim_options_parse(int argc, char **argv, struct sim_options *ou
 {
     defaults(out);
     remember_command(argc, argv, out);
+    sim_repro_write(argc, argv, out->repro);
     if (argc >= 2 && strcmp(argv[1], "simulate") == 0) {
         out->local = true;
         out->arrival_rate = 1e6;
         out->sessions = SIM_SESSIONS_LOCAL;
         (void)snprintf(out->behaviour, sizeof(out->behaviour), "triggers");
     } else if (argc < 2 || (strcmp(argv[1], "run") != 0 && strcmp(argv[1], "--help") != 0)) {
-        return base_error_set(
-            error, BASE_ERR_INVALID,
-            "the first word is run, simulate, certify, conform, population, law or tunnel (see "
-            "--help)");
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "the first word is run, simulate, certify, conform, verify, "
+                              "population, law or tunnel (see "
+                              "--help)");
     } else {
         out->installation = base_entropy_u64();
     }
@@ -662,9 +665,9 @@ enum base_status sim_options_parse(int argc, char **argv, struct sim_options *ou
     const struct argp parser = {
         table,
         on_option,
-        help ? "run|simulate|certify|conform|population|law|tunnel" : NULL,
+        help ? "run|simulate|certify|conform|verify|population|law|tunnel" : NULL,
         "Virtual devices, each the real device runtime, against a gateway (run) or in this process "
-        "(simulate); certify, conform, population, law and tunnel have a --help of their "
+        "(simulate); certify, conform, verify, population, law and tunnel have a --help of their "
         "own.\vExamples:\n"
         "  walle-fleet-sim simulate --task BUILD --devices 1000 --out out/simulate\n"
         "  walle-fleet-sim run --devices 100000 --gateway http://127.0.0.1:8080 \\\n"

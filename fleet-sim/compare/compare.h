@@ -1,5 +1,5 @@
 // Runs beside each other: `walle-fleet-sim conform` asks how far the same run in virtual time and
-// over real sockets are apart.
+// over real sockets are apart, `walle-fleet-sim verify` whether a run comes again as it was.
 //
 // Compared is what two runs left in their --out: run.json, coverage.csv, latency.csv. Runs are of
 // the same seed and as many devices, else nothing is compared. Everything is owned by the caller;
@@ -75,6 +75,8 @@ bool sim_fact_at(const struct sim_run_files *left, const struct sim_run_files *r
 
 // ---- Commands
 
+// walle-fleet-sim verify. The exit status.
+int sim_verify_main(int argc, char **argv, FILE *log);
 // walle-fleet-sim conform. The exit status.
 int sim_conform_main(int argc, char **argv, FILE *out);
 

@@ -6,6 +6,7 @@
 #include "model/bad_release.h"
 #include "model/population.h"
 #include "model/predicate.h"
+#include "model/repro_line.h"
 #include "model/threshold.h"
 #include "people/arrivals.h"
 #include "wire/digest.h"
@@ -105,7 +106,8 @@ struct sim_options {
     char metrics_address[SIM_ADDRESS_MAX]; // live metrics are served there; empty: nowhere
     uint16_t metrics_port;                 // 0: one that is free
     bool live;
-    char command[1024]; // to repeat the run
+    char command[1024];              // as a person reads it
+    char repro[SIM_REPRO_BYTES_MAX]; // to repeat the run; empty: it is too long to be kept
 };
 
 // The task that the command line names; 0: none.

@@ -152,7 +152,8 @@ static void threshold_section(const struct sim_run_result *result, FILE *file)
 static void repeat_section(const struct sim_run_result *result, FILE *file)
 {
     (void)fputs("<h2>To repeat it</h2>\n<p><code>", file);
-    sim_html_text(file, result->options->command);
+    sim_html_text(file, result->options->repro[0] != '\0' ? result->options->repro
+                                                          : result->options->command);
     (void)fprintf(file,
                   "</code></p>\n<p class=note>Seed %llu. Devices share %u carrier connections as "
                   "HTTP/2 streams, %u have a connection of their own: shared connections hide "

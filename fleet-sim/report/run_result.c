@@ -176,6 +176,11 @@ static enum base_status latency_write(const struct sim_run_result *result, FILE 
     return ferror(file) != 0 ? BASE_ERR_IO : BASE_OK;
 }
 
+static enum base_status repro_write(const struct sim_run_result *result, FILE *file)
+{
+    return fprintf(file, "%s\n", result->options->repro) < 0 ? BASE_ERR_IO : BASE_OK;
+}
+
 typedef enum base_status (*write_fn)(const struct sim_run_result *result, FILE *file);
 
 static enum base_status write_to(const struct sim_run_result *result, const char *path,
@@ -205,6 +210,7 @@ enum base_status sim_result_write(const struct sim_run_result *result, struct ba
     BASE_TRY(write_one(result, "latency.csv", latency_write, error));
     BASE_TRY(write_one(result, "coverage.csv", sim_coverage_write, error));
     BASE_TRY(write_one(result, "report.html", sim_report_html_write, error));
+    BASE_TRY(write_one(result, SIM_REPRO_FILE, repro_write, error));
     const char *junit = result->options->junit;
     return junit[0] != '\0' ? write_to(result, junit, sim_junit_write, error) : BASE_OK;
 }

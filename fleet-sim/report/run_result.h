@@ -103,8 +103,9 @@ const char *sim_result_online(const struct sim_run_result *result);
 // Devices a second between the moments 5 % and 95 % of the devices that ran a version had run it.
 double sim_result_rate(const struct sim_timeline *timeline, uint8_t version);
 
-// Writes run.json, timeline.csv, latency.csv, coverage.csv and report.html into options->out, which
-// must exist, and the JUnit file that the options name. IO with what and where in `error`.
+// Writes run.json, timeline.csv, latency.csv, coverage.csv, repro.txt and report.html into
+// options->out, which must exist, and the JUnit file that the options name. IO with what and where
+// in `error`.
 BASE_NODISCARD enum base_status sim_result_write(const struct sim_run_result *result,
                                                  struct base_error *error);
 // One each; IO, NOMEM.

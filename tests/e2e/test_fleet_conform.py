@@ -85,6 +85,49 @@ class FleetConform(unittest.TestCase):
         self.assertRegex(text, r"NOT EQUAL     shop/score 1\.0\.0: failed: \d\d, and 0")
         self.assertIn("DOES NOT CONFORM", text)
 
+    def verify(self, out, status=0):
+        run = subprocess.run([program("walle-fleet-sim"), "verify", self.stack.path(out)], capture_output=True, text=True, timeout=300,
+                             stdin=subprocess.DEVNULL)
+        self.assertEqual(run.returncode, status, run.stdout + run.stderr)
+        return run.stdout + run.stderr
+
+    def test_a_run_comes_again(self):
+        self.play("once", "--virtual", self.stack.path("copy"), "--bad", "os == \"ios\" => exception @ 2%", "--bad-version", "1.0.0", "--kills",
+                  "3%", "--duration", "40", "--junit", self.stack.path("once.xml"))
+        before = sorted(os.listdir(self.stack.path("once")))
+        os.remove(self.stack.path("once.xml"))
+        self.assertRegex(self.verify("once"), r"^verified: (\d+) of \1 facts are the same, digest [0-9a-f]+\n$")
+        self.assertEqual(sorted(os.listdir(self.stack.path("once"))), before)
+        self.assertFalse(os.path.exists(self.stack.path("once.xml")))
+        # What the report says is not what the options give.
+        path = self.stack.path("once", "run.json")
+        with open(path, encoding="utf-8") as file:
+            result = json.load(file)
+        result["totals"]["requests"] += 1
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(result, file)
+        said = self.verify("once", status=1)
+        requests = result["totals"]["requests"]
+        self.assertIn(f"NOT THE SAME  totals.requests: {requests}, and {requests - 1}\nNOT VERIFIED", said)
+        self.assertIn("run.json", os.listdir(self.stack.path("once", "verify")))
+
+    def test_a_line_repeats_the_run(self):
+        with open(self.stack.path("virtual", "repro.txt"), encoding="utf-8") as file:
+            line = file.read()
+        self.assertRegex(line, rf"^cd \S+ && walle-fleet-sim run .*--devices {DEVICES} .*\n$")
+        run = subprocess.run(["sh", "-c", line.strip() + " --out " + self.stack.path("line")], capture_output=True, text=True, timeout=300,
+                             env={**os.environ, "PATH": os.path.abspath(os.path.dirname(program("x"))) + ":" + os.environ["PATH"]}, check=True)
+        self.assertIn("digest", run.stdout)
+        self.conform("line", "virtual", "--within", "0")
+
+    def test_what_is_not_verified(self):
+        self.assertIn("is of a run in real time", self.verify("real", status=2))
+        self.assertIn("nowhere", self.verify("nowhere", status=4))
+        os.makedirs(self.stack.path("odd"), exist_ok=True)
+        with open(self.stack.path("odd", "repro.txt"), "w", encoding="utf-8") as file:
+            file.write("cd / && rm run --virtual x\n")
+        self.assertIn("it is no line of a run", self.verify("odd", status=2))
+
     def test_other_runs_are_not_compared(self):
         self.play("few", "--virtual", self.stack.path("copy"), "--seed", "2")
         self.assertIn("seed is 2 in one run, 1 in the other: nothing is compared", self.conform("few", "virtual", status=2))

@@ -1,0 +1,140 @@
+// One line that repeats a run. command/fleet_options.c makes it of the words of the process before
+// anything reads them, and compare/verify_main.c takes it apart again. Pure but for the working
+// directory; any thread.
+#include "model/repro_line.h"
+
+#include "base/check.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PLAIN "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:,=%+@"
+
+struct writer {
+    char *out;
+    size_t used; // SIM_REPRO_BYTES_MAX: it did not fit
+};
+
+static void put(struct writer *writer, const char *text)
+{
+    size_t size = strlen(text);
+    if (writer->used + size + 1 > SIM_REPRO_BYTES_MAX) {
+        writer->used = SIM_REPRO_BYTES_MAX;
+        return;
+    }
+    memcpy(writer->out + writer->used, text, size + 1);
+    writer->used += size;
+}
+
+static void put_word(struct writer *writer, const char *word)
+{
+    if (word[0] != '\0' && word[strspn(word, PLAIN)] == '\0') {
+        put(writer, word);
+        return;
+    }
+    put(writer, "'");
+    for (const char *at = word; *at != '\0'; at++) {
+        const char letter[2] = {*at, '\0'};
+        put(writer, *at == '\'' ? "'\\''" : letter);
+    }
+    put(writer, "'");
+}
+
+void sim_repro_write(int argc, char *const *argv, char out[SIM_REPRO_BYTES_MAX])
+{
+    char folder[PATH_MAX];
+    struct writer writer = {.out = out};
+    out[0] = '\0';
+    if (getcwd(folder, sizeof(folder)) == NULL) {
+        return;
+    }
+    put(&writer, "cd ");
+    put_word(&writer, folder);
+    put(&writer, " && walle-fleet-sim");
+    for (int i = 1; i < argc; i++) {
+        put(&writer, " ");
+        put_word(&writer, argv[i]);
+    }
+    base_assert(writer.used <= SIM_REPRO_BYTES_MAX);
+    if (writer.used == SIM_REPRO_BYTES_MAX) {
+        out[0] = '\0';
+    }
+}
+
+// One word of a shell, quotes and all, from *at on; its text goes to *to, a zero byte behind it.
+// False: a quote is never closed.
+static bool take_word(const char **at, char **to)
+{
+    bool quoted = false;
+    for (; **at != '\0' && (quoted || (**at != ' ' && **at != '\n')); ++*at) {
+        if (**at == '\'') {
+            quoted = !quoted;
+        } else if (!quoted && **at == '\\' && (*at)[1] != '\0') {
+            ++*at;
+            *(*to)++ = **at;
+        } else {
+            *(*to)++ = **at;
+        }
+    }
+    *(*to)++ = '\0';
+    *at += **at == ' ';
+    return !quoted;
+}
+
+enum base_status sim_repro_read(const char *line, struct sim_repro *out)
+{
+    const char *words[SIM_REPRO_WORDS_MAX + 4];
+    uint32_t count = 0;
+    char *to = out->text;
+    memset(out, 0, sizeof(*out));
+    if (strlen(line) >= SIM_REPRO_BYTES_MAX) {
+        return BASE_ERR_INVALID;
+    }
+    for (const char *at = line; *at != '\0' && *at != '\n';) {
+        if (count == sizeof(words) / sizeof(words[0])) {
+            return BASE_ERR_INVALID;
+        }
+        words[count++] = to;
+        if (!take_word(&at, &to)) {
+            return BASE_ERR_INVALID;
+        }
+    }
+    bool good = count > 4 && strcmp(words[0], "cd") == 0 && strcmp(words[2], "&&") == 0 &&
+                strcmp(words[3], "walle-fleet-sim") == 0 && count - 3 <= SIM_REPRO_WORDS_MAX;
+    if (!good) {
+        return BASE_ERR_INVALID;
+    }
+    out->folder = words[1];
+    out->count = count - 3;
+    memcpy(out->words, words + 3, sizeof(words[0]) * out->count);
+    return BASE_OK;
+}
+
+// Words that the option at `word` has; 0: it is none of these.
+static uint32_t words_of(const char *word, const char *const *names, uint32_t name_count)
+{
+    size_t size = strcspn(word, "=");
+    for (uint32_t i = 0; i < name_count; i++) {
+        if (strlen(names[i]) == size && strncmp(word, names[i], size) == 0) {
+            return word[size] == '=' ? 1 : 2;
+        }
+    }
+    return 0;
+}
+
+void sim_repro_drop(struct sim_repro *repro, const char *const *names, uint32_t name_count)
+{
+    uint32_t kept = 0;
+    base_assert(repro->count <= SIM_REPRO_WORDS_MAX);
+    for (uint32_t i = 0; i < repro->count;) {
+        uint32_t dropped = words_of(repro->words[i], names, name_count);
+        if (dropped == 0) {
+            repro->words[kept++] = repro->words[i];
+        }
+        i += dropped > 0 ? dropped : 1;
+    }
+    repro->count = kept;
+    repro->words[kept] = NULL;
+}
