@@ -99,6 +99,7 @@ struct sim_counters {
     uint64_t kills;   // active versions stopped by the kill list
     uint64_t no_room; // devices that hold as many tasks as they can, and not the one followed
     uint64_t links_up;
+    uint64_t links_never_up; // tried, and never up
     uint64_t reconnects;
     uint64_t exposed;          // devices that ever ran a bad version
     uint64_t unverified_runs;  // oracle: must stay 0

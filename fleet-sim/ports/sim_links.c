@@ -24,7 +24,9 @@ struct sim_link {
     uint32_t index;
     uint32_t backoff_ms;
     bool up;
-    bool dead; // `client` is gone and to be freed by the next tick
+    bool was_up;
+    bool in_vain; // it failed, and was never up
+    bool dead;    // `client` is gone and to be freed by the next tick
 };
 
 struct sim_links {
@@ -33,6 +35,7 @@ struct sim_links {
     uint32_t count;
     uint32_t up;
     uint32_t carriers_up;
+    uint32_t never_up;
     uint64_t reconnects;
     uint64_t start_us;
     struct sim_wheel wheel;
@@ -73,6 +76,8 @@ static void note_fault(struct sim_link *link, const char *why)
 {
     struct sim_links *links = link->set;
     bool own = is_own(link);
+    links->never_up += link->was_up || link->in_vain ? 0 : 1;
+    link->in_vain = !link->was_up;
     (void)snprintf(links->fault, sizeof(links->fault), "%s:%u: %s",
                    own ? links->own_host : links->host,
                    own ? links->options.own_port : links->options.port, why);
@@ -88,6 +93,9 @@ static void on_state(void *ctx, struct h2_client *client, enum base_status statu
     bool carrier = !is_own(link);
     if (status == BASE_OK) {
         link->up = true;
+        link->was_up = true;
+        links->never_up -= link->in_vain ? 1 : 0;
+        link->in_vain = false;
         link->backoff_ms = SIM_LINK_BACKOFF_MS_MIN;
         links->up++;
         links->carriers_up += carrier ? 1 : 0;
@@ -391,6 +399,11 @@ const char *sim_links_fault(const struct sim_links *links)
 uint32_t sim_links_up(const struct sim_links *links)
 {
     return links->up;
+}
+
+uint32_t sim_links_never_up(const struct sim_links *links)
+{
+    return links->never_up;
 }
 
 uint64_t sim_links_reconnects(const struct sim_links *links)

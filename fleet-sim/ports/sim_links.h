@@ -52,6 +52,8 @@ uint64_t sim_links_tick(struct sim_links *links, uint64_t now_us);
 // did.
 const char *sim_links_fault(const struct sim_links *links);
 uint32_t sim_links_up(const struct sim_links *links);
+// Connections that were tried, and never came up.
+uint32_t sim_links_never_up(const struct sim_links *links);
 uint64_t sim_links_reconnects(const struct sim_links *links);
 // Carriers that are connected; the run starts when all are, or after a while.
 uint32_t sim_links_carriers_up(const struct sim_links *links);

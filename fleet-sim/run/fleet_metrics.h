@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "report/live_metrics.h"
 
+#define SIM_METRICS_CLIENTS_MAX 16 // connected at once; one more is closed as it comes
+
 struct event_base;
 struct sim_metrics;
 

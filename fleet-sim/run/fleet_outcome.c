@@ -444,6 +444,20 @@ static bool goal_missed(struct sim_run_result *result, const struct sim_ending *
     return wanted && !ending->goal_reached;
 }
 
+// Devices behind a connection that could not be opened were never there.
+static bool links_missing(struct sim_run_result *result, const struct sim_ending *ending)
+{
+    uint64_t missing_links = result->counters.links_never_up;
+    if (missing_links > 0) {
+        (void)snprintf(result->cause, SIM_CAUSE_MAX,
+                       "%llu connections to the gateway never came up, nor the devices behind "
+                       "them: %s",
+                       (unsigned long long)missing_links,
+                       ending->link_fault != NULL ? ending->link_fault : "no reason is known");
+    }
+    return missing_links > 0;
+}
+
 // A gate that hears of none of these devices says nothing of the release, whatever it does.
 static bool gate_counts_nobody(struct sim_run_result *result)
 {
@@ -514,7 +528,7 @@ void sim_outcome_judge(struct sim_run_result *result, const struct sim_ending *e
     } else if (nobody_reached(result, ending->view)) {
         result->outcome = SIM_OUTCOME_UNREACHED;
     } else if (nobody_served(result) || goal_missed(result, ending) || against_schema(result) ||
-               taken_back(result) || bad_never_came(result)) {
+               taken_back(result) || bad_never_came(result) || links_missing(result, ending)) {
         result->outcome = SIM_OUTCOME_FAILED;
     } else if (no_release(result, ending->view)) {
         result->outcome = SIM_OUTCOME_NO_RELEASE;

@@ -374,6 +374,7 @@ void sim_shard_publish(struct sim_shard *shard)
     counters->state_mismatches = states.mismatches;
     if (shard->links != NULL) {
         counters->links_up = sim_links_up(shard->links);
+        counters->links_never_up = sim_links_never_up(shard->links);
         counters->reconnects = sim_links_reconnects(shard->links);
     }
     if (shard->behaving != NULL) {

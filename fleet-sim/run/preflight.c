@@ -4,6 +4,8 @@
 // is a parameter; sim_machine_read alone asks the system.
 #include "run/preflight.h"
 
+#include "run/fleet_metrics.h"
+
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -59,7 +61,8 @@ static void compute(const struct sim_options *options, struct sim_budget *out)
         out->carriers = (others + options->per_carrier - 1) / options->per_carrier;
     }
     out->sockets = (uint64_t)out->carriers + out->dedicated + (sockets ? 1 : 0);
-    out->open_files = out->sockets + FILES_RESERVED;
+    out->open_files = out->sockets + FILES_RESERVED +
+                      (options->metrics_address[0] != '\0' ? SIM_METRICS_CLIENTS_MAX : 0);
     out->source_addresses = out->sockets;
     // Memory of places is spent when a task takes them; the page that begins them is always.
     uint64_t slots = sim_options_slots(options);

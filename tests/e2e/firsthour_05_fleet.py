@@ -70,6 +70,13 @@ class Ends(unittest.TestCase):
     def release(self, **options):
         return self.stack.release("shop/score", 1, SCRIPT, FULL, **options)
 
+    def test_connections_that_cannot_be_opened_are_no_pass(self):
+        self.stack.start_hasty_gateway()
+        self.release(more=("--trust-unproven",))
+        said = self.run_fleet("--duration", "6", "--dedicated", "3", "--gateway-tls", "http://127.0.0.1:1")
+        self.assertEqual(said.returncode, 1, said.stdout + said.stderr)
+        self.assertRegex(said.stdout, r"FAILED: 3 connections to the gateway never came up, nor the devices behind them: 127\.0\.0\.1:1: ")
+
     def test_devices_that_nobody_is(self):
         """Refused before anything is started, for both commands and both ways to say which devices."""
         os.mkdir(self.stack.path("source"))

@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import socket
 import subprocess
 import unittest
 import urllib.error
@@ -170,6 +171,36 @@ class Gate(unittest.TestCase):
         found = re.search(rf"(?m)^{re.escape(name)} (\S+)$", self.scrape()[1])
         return float(found.group(1)) if found else -1
 
+    def slow_clients_take_their_places_alone(self):
+        """So many may be connected and say nothing; one more is closed as it comes, and they are closed soon."""
+        port = int(re.search(r"\d+(?=/)", self.metrics).group(0))
+        clients = [socket.create_connection(("127.0.0.1", port), timeout=30) for _ in range(40)]
+        try:
+            for client in clients:
+                client.setblocking(False)
+
+            def gone():
+                count = 0
+                for client in clients:
+                    try:
+                        count += client.recv(1) == b""
+                    except BlockingIOError:
+                        pass
+                    except ConnectionResetError:
+                        count += 1
+                return count
+            wait_until(lambda: gone() == 40 - 16, timeout_s=4, what="those above 16 to be closed")
+            wait_until(lambda: gone() == 40, timeout_s=30, what="the slow ones to be closed")
+        finally:
+            for client in clients:
+                client.close()
+        self.assertEqual(self.scrape()[0], "text/plain; version=0.0.4; charset=utf-8")
+        for request, status in ((b"GET /metrics HTTP/1.1\r\nx: " + b"y" * 9000, 431), (b"GET /metrics\r\n\r\n", 400), (b"\r\n\r\n", 400),
+                                (b"GET /metrics?a=b HTTP/1.0\r\n\r\n", 200)):
+            with socket.create_connection(("127.0.0.1", port), timeout=30) as client:
+                client.sendall(request)
+                self.assertEqual(int(client.makefile("rb").read().split()[1]), status, request[:40])
+
     def test_live_metrics(self):
         devices = 40
         self.stack.start_hasty_gateway()
@@ -204,6 +235,7 @@ class Gate(unittest.TestCase):
                 urllib.request.urlopen(urllib.request.Request(self.metrics.removesuffix("/metrics") + path, method=method), timeout=60)
             self.assertIn(raised.exception.code, (status, 501), path)
             raised.exception.close()
+        self.slow_clients_take_their_places_alone()
         taken = subprocess.run([program("walle-fleet-sim"), "simulate", "--task", self.stack.path("build1"), "--out", self.stack.path("other"),
                                 "--metrics", re.search(r"\d+(?=/)", self.metrics).group(0)], capture_output=True, text=True, timeout=60)
         self.assertEqual(taken.returncode, 4, taken.stdout + taken.stderr)

@@ -113,6 +113,20 @@ static void without_a_gateway(void **state)
     judged(SIM_OUTCOME_PASSED, "");
 }
 
+static void with_connections_that_never_came_up(void **state)
+{
+    (void)state;
+    remote();
+    world.result.counters.links_never_up = 2;
+    world.ending.link_fault = "127.0.0.1:1: Too many open files";
+    judged(SIM_OUTCOME_FAILED, "2 connections to the gateway never came up, nor the devices behind "
+                               "them: 127.0.0.1:1: Too many open files");
+    remote();
+    world.result.counters.links_never_up = 2;
+    world.ending.interrupted = true;
+    judged(SIM_OUTCOME_INTERRUPTED, "");
+}
+
 static void with_nobody_online(void **state)
 {
     (void)state;
@@ -583,6 +597,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_a_gateway),
+        cmocka_unit_test(with_connections_that_never_came_up),
         cmocka_unit_test(with_nobody_online),
         cmocka_unit_test(with_a_release_that_reaches_nobody),
         cmocka_unit_test(with_business),
