@@ -32,7 +32,7 @@ typedef uint32_t sim_state_ref;
 struct sim_states_stats {
     uint64_t kept;  // states
     uint64_t whole; // ... of these without a base
-    uint64_t bytes; // memory of all of it
+    uint64_t bytes; // memory of states and bases
     uint64_t bases;
     uint64_t cells; // taken by states
     uint64_t puts;

@@ -237,6 +237,7 @@ static enum base_status core_open(struct sim_core_gateway *gateway, struct base_
         .admin_token = BASE_STR(ADMIN_TOKEN),
         .control_thread = false,
         .no_writer_thread = true,
+        .lean_store = true, // it lies in memory
         .unproven_records = options->strangers,
         .random = base_prng_port(&gateway->prng),
         .signer = &gateway->signer.port,

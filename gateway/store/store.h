@@ -116,6 +116,7 @@ struct gw_store_options {
     uint32_t commit_delay_us; // 0 takes GW_STORE_COMMIT_DELAY_US
     bool read_only;           // no writer, no lock: for the offline tool
     bool no_thread;           // who waits writes, and gw_store_step: for simulations of one thread
+    bool lean;                // room is dear: dead rows go early, at the price of writing more
     struct base_hash_key hash_key; // of the process; a tool's may be zero
     const struct base_log *log;
 };

@@ -310,6 +310,7 @@ enum base_status gw_store_open(const struct gw_store_options *options, struct gw
     store->log = options->log;
     store->read_only = options->read_only;
     store->no_thread = options->no_thread;
+    store->lean = options->lean;
     store->map_bytes_max = options->map_bytes_max != 0 ? options->map_bytes_max : GW_STORE_MAP_MAX;
     store->commit_delay_us =
         options->commit_delay_us != 0 ? options->commit_delay_us : GW_STORE_COMMIT_DELAY_US;

@@ -605,7 +605,7 @@ static int dead_rows(struct gw_store_txn *txn, uint64_t *out)
     return rc;
 }
 
-// Do the tables have more than half of the largest map?
+// Do the tables have more than half of the largest map, or is all room dear?
 static int is_tight(struct gw_store_txn *txn, bool *out)
 {
     const struct gw_store *store = txn->store;
@@ -619,7 +619,7 @@ static int is_tight(struct gw_store_txn *txn, bool *out)
         bytes += (uint64_t)stat.ms_psize *
                  (stat.ms_branch_pages + stat.ms_leaf_pages + stat.ms_overflow_pages);
     }
-    *out = bytes > store->map_bytes_max / 2;
+    *out = store->lean || bytes > store->map_bytes_max / 2;
     return rc;
 }
 

@@ -50,6 +50,7 @@ struct gw_store {
     pthread_t writer;
     bool writer_started;
     bool no_thread;
+    bool lean;
     struct gw_bell bell;
     pthread_mutex_t queue_lock;
     struct gw_store_op *queue_first;

@@ -79,6 +79,7 @@ static enum base_status open_core(struct gw_core *core, const struct gw_core_opt
         .map_bytes_max = options->map_bytes_max,
         .commit_delay_us = options->commit_delay_us,
         .no_thread = options->no_writer_thread,
+        .lean = options->lean_store,
         .hash_key = core->hash_key,
         .log = options->log,
     };

@@ -60,6 +60,7 @@ struct gw_core_options {
     uint32_t retry_after_s;      // with 429 and 503; 0 takes 5
     bool control_thread;         // false: the caller drives gw_core_tick itself (simulator, tests)
     bool no_writer_thread;       // ... and gw_core_write: the core has one thread, the caller's
+    bool lean_store;             // as gw_store_options.lean
     struct base_str
         admin_token; // bearer token for /api/v1; empty: stored ones alone, or a first one
     enum gw_metrics_access metrics_access;
