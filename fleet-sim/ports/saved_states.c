@@ -97,6 +97,19 @@ struct sim_states_stats sim_states_stats(const struct sim_states *states)
     return states->stats;
 }
 
+void sim_states_merge(struct sim_states_stats *into, const struct sim_states *states)
+{
+    const struct sim_states_stats *from = &states->stats;
+    into->kept += from->kept;
+    into->whole += from->whole;
+    into->bytes += from->bytes;
+    into->bases += from->bases;
+    into->cells += from->cells;
+    into->puts += from->puts;
+    into->checked += from->checked;
+    into->mismatches += from->mismatches;
+}
+
 // ---- Cells
 
 static uint8_t *cell_at(const struct sim_states *states, uint32_t number)

@@ -54,5 +54,7 @@ BASE_NODISCARD enum base_status sim_states_get(struct sim_states *states, sim_st
 // Forgets it; *ref is 0 then.
 void sim_states_drop(struct sim_states *states, sim_state_ref *ref);
 struct sim_states_stats sim_states_stats(const struct sim_states *states);
+// Adds its figures.
+void sim_states_merge(struct sim_states_stats *into, const struct sim_states *states);
 
 #endif

@@ -280,6 +280,15 @@ static json_t *about(const struct sim_run_result *result)
                      "machine", a->machine, "product", "walle-fleet-sim " BASE_PRODUCT_VERSION);
 }
 
+// What devices saved, and how it was kept.
+static json_t *saved_states(const struct sim_states_stats *states)
+{
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "devices", number(states->kept), "bytes",
+                     number(states->bytes), "bases", number(states->bases), "without_base",
+                     number(states->whole), "checked", number(states->checked), "disagreed",
+                     number(states->mismatches));
+}
+
 // When a rollout went on, stopped or ended.
 static json_t *marks(const struct sim_run_result *result)
 {
@@ -310,11 +319,14 @@ enum base_status sim_run_json_write(const struct sim_run_result *result, FILE *f
         (void)json_object_set_new(root, "marks", marks(result));
         (void)json_object_set_new(root, "truth_gap", truth_gap(result));
         (void)json_object_set_new(root, "latency_warning", text_or_null(spoilt));
+        (void)json_object_set_new(root, "saved_states", saved_states(&result->states));
     }
     if (root != NULL && result->digest[0] != '\0') {
-        (void)json_object_set_new(
-            root, "virtual",
-            json_pack("{s:s, s:f}", "digest", result->digest, "took_s", result->took_s));
+        (void)json_object_set_new(root, "virtual",
+                                  json_pack("{s:s, s:f, s:f, s:o}", "digest", result->digest,
+                                            "took_s", result->took_s, "dormant_bytes",
+                                            result->dormant_bytes, "folder_bytes",
+                                            number(result->folder_bytes)));
     }
     if (root != NULL && !options->local) {
         (void)json_object_set_new(root, "delay_over_ideal", sim_ideal_json(result));

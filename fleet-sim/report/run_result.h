@@ -7,6 +7,7 @@
 #include "model/law_sums.h"
 #include "model/rollouts_seen.h"
 #include "model/sim_options.h"
+#include "ports/saved_states.h"
 #include "report/latencies.h"
 #include "report/run_about.h"
 #include "report/slice_mining.h"
@@ -72,8 +73,11 @@ struct sim_run_result {
     double took_s;          // on this machine; in real time as long
     char digest[17]; // of a run in virtual time: equal runs have equal ones; empty in real time
     double rate;     // devices a second from offer to first run, see sim_result_rate
-    uint8_t rate_version; // the version it is of
-    uint64_t peak_rss_bytes;
+    uint8_t rate_version;    // the version it is of
+    uint64_t peak_rss_bytes; // in virtual time with the gateway's folder, which lies in memory
+    uint64_t folder_bytes;   // of that folder at the end
+    struct sim_states_stats states;
+    double dormant_bytes; // what a device takes that sleeps, in virtual time: of all of it
     uint64_t store_bytes;
     uint64_t completed; // devices that ran the version of the simulate stage, well or not
     uint64_t failed;

@@ -227,6 +227,18 @@ static void print_thresholds(const struct sim_run_result *result, FILE *log)
     }
 }
 
+static void print_memory(const struct sim_run_result *result, FILE *log)
+{
+    (void)fprintf(log, "  memory      %.0f MiB at peak, %.1f MiB of content\n",
+                  (double)result->peak_rss_bytes / 1048576, (double)result->store_bytes / 1048576);
+    if (result->digest[0] != '\0') {
+        (void)fprintf(log,
+                      "  dormant     %.0f bytes a device that sleeps, its share of the gateway's "
+                      "memory and store (%.0f MiB) included\n",
+                      result->dormant_bytes, (double)result->folder_bytes / 1048576);
+    }
+}
+
 void sim_summary_print(const struct sim_run_result *result, const struct sim_watch_view *view,
                        int exit_status, FILE *log)
 {
@@ -269,8 +281,7 @@ void sim_summary_print(const struct sim_run_result *result, const struct sim_wat
     print_thresholds(result, log);
     print_compared(result, log);
     print_broken(result, log);
-    (void)fprintf(log, "  memory      %.0f MiB at peak, %.1f MiB of content\n",
-                  (double)result->peak_rss_bytes / 1048576, (double)result->store_bytes / 1048576);
+    print_memory(result, log);
     (void)fprintf(log, "  report      %s/report.html\n", result->options->out);
     if (result->outcome != SIM_OUTCOME_PASSED) { // the last word
         (void)fprintf(log, "%s%s%s (exit status %d)\n", sim_outcome_text(result->outcome),

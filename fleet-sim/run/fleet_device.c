@@ -296,6 +296,8 @@ bool sim_device_wake(struct sim_shard *shard, uint32_t index, uint64_t intended_
     struct sim_device *device = &shard->devices[index];
     shard->free_slots = awake->next;
     shard->awake_count++;
+    shard->awake_most =
+        shard->awake_count > shard->awake_most ? shard->awake_count : shard->awake_most;
     slot_prepare(shard, awake, index);
     awake->intended_us = intended_us;
     device->slot = 1 + (uint32_t)((size_t)((char *)awake - shard->slots) / shard->slot_bytes);

@@ -548,6 +548,7 @@ static void merge_latencies(struct sim_run_result *result, const struct sim_shar
     }
     base_hist_merge(&result->offer_to_run_us, &shard->ledger.offer_to_run_us);
     result->store_bytes += sim_store_bytes(shard->store);
+    sim_states_merge(&result->states, sim_store_states(shard->store));
 }
 
 static void count_simulated(struct sim_fleet *fleet)
@@ -685,16 +686,15 @@ static void gather(struct sim_fleet *fleet)
         }
     }
     result->rate = sim_result_rate(&fleet->timeline, result->rate_version);
-    if (fleet->virtual != NULL) {
-        (void)snprintf(result->digest, sizeof(result->digest), "%016llx",
-                       (unsigned long long)sim_virtual_digest(fleet->virtual));
-    }
     count_simulated(fleet);
     result->undecided[SIM_VERSION_NONE] = 0;
     result->gateway_denied = view_of(fleet) != NULL && view_of(fleet)->denied;
     struct rusage usage;
     if (getrusage(RUSAGE_SELF, &usage) == 0) {
         result->peak_rss_bytes = (uint64_t)usage.ru_maxrss * 1024;
+    }
+    if (fleet->virtual != NULL) {
+        sim_virtual_gather(fleet->virtual, result);
     }
     const struct sim_ending ending = {
         .view = view_of(fleet),

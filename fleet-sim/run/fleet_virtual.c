@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "ports/shared_verify.h"
 #include "ports/sim_delay_network.h"
+#include "run/fleet_memory.h"
 #include "virtual/core_folder.h"
 #include "virtual/core_gateway.h"
 #include "virtual/windows.h"
@@ -48,6 +49,7 @@ struct sim_virtual {
     uint32_t window;
     uint64_t window_end_us;
     uint64_t digest;
+    struct sim_memory_watch memory;
 };
 
 // ---- A window
@@ -127,6 +129,7 @@ static bool run_window(struct sim_virtual *virtual, uint64_t until_us)
 void sim_virtual_run(struct sim_virtual *virtual, uint64_t until_us)
 {
     base_assert(virtual->gateway != NULL);
+    sim_memory_look(&virtual->memory, sim_core_gateway_folder_bytes(virtual->gateway));
     while (run_window(virtual, until_us)) {
     }
     sim_virtual_clock_move(&virtual->clock, until_us);
@@ -307,11 +310,38 @@ static void take_ledger(struct sim_virtual *virtual, const struct sim_ledger *le
     }
 }
 
-uint64_t sim_virtual_digest(const struct sim_virtual *virtual)
+static uint64_t digest_of(const struct sim_virtual *virtual)
 {
     struct sim_virtual whole = {.digest = virtual->digest};
     for (uint32_t i = 0; i < virtual->part_count; i++) {
         take_ledger(&whole, &virtual->parts[i].shard->ledger);
     }
     return whole.digest;
+}
+
+// Awake slots are no part of a device that sleeps; each that was ever used still has its pages.
+static void gather_memory(const struct sim_virtual *virtual, struct sim_run_result *result)
+{
+    uint64_t folder_bytes = sim_core_gateway_folder_bytes(virtual->gateway);
+    uint64_t slot_bytes = result->budget.awake_bytes / sim_options_slots(virtual->options);
+    uint64_t fixed_bytes = virtual->memory.begin_bytes;
+    uint64_t end_bytes = sim_memory_kept() + folder_bytes;
+    uint64_t devices = 0;
+    for (uint32_t i = 0; i < virtual->part_count; i++) {
+        const struct sim_shard *shard = virtual->parts[i].shard;
+        fixed_bytes += shard->awake_most * slot_bytes;
+        devices += shard->ledger.counters.arrived;
+    }
+    bool grown = end_bytes > fixed_bytes && devices > 0;
+    result->folder_bytes = folder_bytes;
+    result->peak_rss_bytes = virtual->memory.peak_bytes;
+    result->dormant_bytes = grown ? (double)(end_bytes - fixed_bytes) / (double)devices : 0;
+}
+
+void sim_virtual_gather(struct sim_virtual *virtual, struct sim_run_result *result)
+{
+    sim_memory_look(&virtual->memory, sim_core_gateway_folder_bytes(virtual->gateway));
+    gather_memory(virtual, result);
+    (void)snprintf(result->digest, sizeof(result->digest), "%016llx",
+                   (unsigned long long)digest_of(virtual));
 }

@@ -6,6 +6,7 @@
 #define SIM_FLEET_VIRTUAL_H
 
 #include "base/buffer.h"
+#include "report/run_result.h"
 #include "run/fleet.h"
 
 struct sim_virtual;
@@ -32,6 +33,7 @@ int sim_virtual_answer(void *ctx, const char *path, struct base_buffer *out);
 // Two runs are the same when their digests are: of what the counters showed each second, and of
 // what became of each device.
 void sim_virtual_note(struct sim_virtual *virtual, const struct sim_counters *counters);
-uint64_t sim_virtual_digest(const struct sim_virtual *virtual);
+// Digest and memory, when every device sleeps.
+void sim_virtual_gather(struct sim_virtual *virtual, struct sim_run_result *result);
 
 #endif

@@ -4,6 +4,7 @@
 // is a parameter; sim_machine_read alone asks the system.
 #include "run/preflight.h"
 
+#include "run/fleet_memory.h"
 #include "run/fleet_metrics.h"
 
 #include <string.h>
@@ -26,23 +27,7 @@ void sim_machine_read(struct sim_machine *out)
     struct rlimit files = {0, 0};
     (void)getrlimit(RLIMIT_NOFILE, &files);
     out->open_files_max = files.rlim_cur;
-    out->memory_bytes = 0;
-    char line[128];
-    FILE *file = fopen("/proc/meminfo", "re");
-    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
-        struct base_str text = base_str_of(line);
-        if (base_str_starts(text, BASE_STR("MemAvailable:"))) {
-            size_t from = strcspn(line, "0123456789");
-            size_t size = strspn(line + from, "0123456789");
-            uint64_t kib = 0;
-            if (base_str_u64((struct base_str){line + from, size}, &kib) == BASE_OK) {
-                out->memory_bytes = kib * 1024;
-            }
-        }
-    }
-    if (file != NULL) {
-        (void)fclose(file);
-    }
+    out->memory_bytes = sim_proc_bytes("/proc/meminfo", "MemAvailable:");
     if (out->memory_bytes == 0) {
         long pages = sysconf(_SC_PHYS_PAGES);
         long page = sysconf(_SC_PAGESIZE);

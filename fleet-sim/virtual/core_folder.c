@@ -187,7 +187,8 @@ enum base_status sim_core_folder_copy(const char *dir, struct sim_core_folder *o
     int held = -1;
     *out = (struct sim_core_folder){.held = -1};
     BASE_TRY(lock(dir, &held, error));
-    const char *place = access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : P_tmpdir;
+    out->in_memory = access("/dev/shm", W_OK | X_OK) == 0;
+    const char *place = out->in_memory ? "/dev/shm" : P_tmpdir;
     remove_left(place);
     copying.from = whole;
     copying.to = out->path;
@@ -212,6 +213,15 @@ enum base_status sim_core_folder_copy(const char *dir, struct sim_core_folder *o
         sim_core_folder_remove(out);
     }
     return status;
+}
+
+// The store alone grows; its blobs are those that devices share.
+uint64_t sim_core_folder_bytes(const struct sim_core_folder *folder)
+{
+    struct stat about;
+    struct base_error error;
+    bool counts = folder->in_memory && store_look(folder->path, &about, &error) == BASE_OK;
+    return counts ? (uint64_t)about.st_blocks * 512 : 0;
 }
 
 void sim_core_folder_remove(struct sim_core_folder *folder)

@@ -5,11 +5,13 @@
 #include "base/error.h"
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct sim_core_folder {
     char path[PATH_MAX]; // empty: there is none
     int held;            // while it is open the copy is in use
+    bool in_memory;
 };
 
 // The keys that the gateway signs with stay where they are. Copies that killed runs left go first.
@@ -21,6 +23,8 @@ BASE_NODISCARD enum base_status sim_core_folder_copy(const char *dir, struct sim
 // NOT_FOUND, IO.
 BASE_NODISCARD enum base_status sim_core_folder_time(const char *dir, uint64_t *out_wall_us,
                                                      struct base_error *error);
+// What it takes of the memory; 0 where it lies on a disk.
+uint64_t sim_core_folder_bytes(const struct sim_core_folder *folder);
 void sim_core_folder_remove(struct sim_core_folder *folder);
 
 #endif

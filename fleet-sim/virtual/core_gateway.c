@@ -169,6 +169,11 @@ uint64_t sim_core_gateway_run(struct sim_core_gateway *gateway, uint64_t until_u
     return due;
 }
 
+uint64_t sim_core_gateway_folder_bytes(const struct sim_core_gateway *gateway)
+{
+    return sim_core_folder_bytes(&gateway->folder);
+}
+
 static struct sim_flight *own_flight(struct base_str path)
 {
     struct sim_flight *flight = calloc(1, sizeof(*flight));

@@ -46,6 +46,8 @@ uint64_t sim_core_gateway_run(struct sim_core_gateway *gateway, uint64_t until_u
 struct base_str sim_core_gateway_bearer(const struct sim_core_gateway *gateway);
 // gw_exchange.finish of every flight.
 void sim_core_gateway_finish(struct gw_exchange *exchange);
+// What the copy takes of the memory.
+uint64_t sim_core_gateway_folder_bytes(const struct sim_core_gateway *gateway);
 // An operator's question, answered before it returns: the status. The body is added to `out`.
 int sim_core_gateway_ask(struct sim_core_gateway *gateway, const char *path,
                          struct base_buffer *out);
