@@ -24,10 +24,17 @@ void gw_shard_init(struct gw_device_shard *shard, const struct base_hash_key *ke
     shard->free_first = GW_NO_ENTRY;
 }
 
+static void marks_free(struct gw_device_entry *entry)
+{
+    if (entry->more_count > 0) {
+        free(entry->more);
+    }
+}
+
 void gw_shard_done(struct gw_device_shard *shard)
 {
     for (uint32_t k = 0; k < shard->count; k++) {
-        free(gw_shard_entry(shard, k)->more);
+        marks_free(gw_shard_entry(shard, k));
     }
     for (uint32_t k = 0; k < shard->chunk_count; k++) {
         free(shard->chunks[k]);
@@ -195,7 +202,7 @@ void gw_shard_remove(struct gw_device_shard *shard, struct gw_device_entry *entr
     uint32_t number = shard->index[at];
     close_hole(shard, at);
     shard->extra_marks -= entry->more_count;
-    free(entry->more);
+    marks_free(entry);
     *entry = (struct gw_device_entry){0};
     *gw_shard_next(shard, number) = shard->free_first;
     shard->free_first = number;

@@ -11,14 +11,15 @@
 #include <stddef.h>
 
 #define GW_SHARD_CHUNK 256u
-#define GW_SHARD_MARKS 2u
-#define GW_SHARD_MORE  6u // places of the first `more`; then twice as many
+#define GW_SHARD_MARKS 1u // in the entry itself
+#define GW_SHARD_MORE  2u // places of the first `more`; then twice as many
 #define GW_NO_ENTRY    UINT32_MAX
 #define GW_ROOM_BITS   9 // of a number of tasks, WIRE_PROFILE_TASKS_MAX among them
 
 _Static_assert(WIRE_PROFILE_TASKS_MAX < 1 << GW_ROOM_BITS, "what a profile may say is kept");
 
-// What every check-in looks at stands together, in front, and within one line of the cache.
+// What every check-in looks at stands together, in front. Most devices are in one open rollout: who
+// is in more has all of its marks in a block of its own.
 struct gw_device_entry {
     uint64_t device_id;
     uint32_t attrs_id;
@@ -39,10 +40,13 @@ struct gw_device_entry {
     uint32_t epoch;
     uint32_t first_seen_s;
     uint64_t report_seq;
-    struct gw_device_mark *more; // places of those after the first GW_SHARD_MARKS, or NULL
-    struct gw_device_mark marks[GW_SHARD_MARKS];
-} __attribute__((aligned(32)));
+    union {
+        struct gw_device_mark marks[GW_SHARD_MARKS];
+        struct gw_device_mark *more; // where more_count, its places, is not 0
+    };
+};
 _Static_assert(offsetof(struct gw_device_entry, settled_key) <= 32, "the front is half a line");
+_Static_assert(sizeof(struct gw_device_entry) <= 72, "there are millions of them");
 
 struct gw_device_chunk {
     struct gw_device_entry entries[GW_SHARD_CHUNK];

@@ -104,9 +104,15 @@ static void set_dirty(struct gw_device_table *table, struct gw_device_shard *sha
     atomic_fetch_add_explicit(&table->dirty, 1, memory_order_relaxed);
 }
 
+static uint32_t places_of(const struct gw_device_entry *entry)
+{
+    return entry->more_count > 0 ? entry->more_count : GW_SHARD_MARKS;
+}
+
 static struct gw_device_mark *mark_at(struct gw_device_entry *entry, uint32_t i)
 {
-    return i < GW_SHARD_MARKS ? &entry->marks[i] : &entry->more[i - GW_SHARD_MARKS];
+    base_assert(i < places_of(entry));
+    return entry->more_count > 0 ? &entry->more[i] : &entry->marks[i];
 }
 
 // Forgets rollouts that are over; their offers are history that only the record keeps.
@@ -134,12 +140,15 @@ static struct gw_device_mark *find_mark(struct gw_device_entry *entry, uint32_t 
 
 static bool grow_more(struct gw_device_shard *shard, struct gw_device_entry *entry)
 {
-    uint32_t most = GW_DEVICE_MARKS_MAX - GW_SHARD_MARKS;
-    uint32_t wanted = entry->more_count == 0 ? GW_SHARD_MORE : 2u * entry->more_count;
-    wanted = wanted < most ? wanted : most;
-    struct gw_device_mark *more = realloc(entry->more, wanted * sizeof(more[0]));
+    bool first = entry->more_count == 0;
+    uint32_t wanted = first ? GW_SHARD_MORE : 2u * entry->more_count;
+    wanted = wanted < GW_DEVICE_MARKS_MAX ? wanted : GW_DEVICE_MARKS_MAX;
+    struct gw_device_mark *more = realloc(first ? NULL : entry->more, wanted * sizeof(more[0]));
     if (more == NULL) {
         return false;
+    }
+    if (first) {
+        memcpy(more, entry->marks, sizeof(entry->marks));
     }
     shard->extra_marks += wanted - entry->more_count;
     entry->more = more;
@@ -151,11 +160,11 @@ static bool grow_more(struct gw_device_shard *shard, struct gw_device_entry *ent
 static bool make_place(struct gw_device_table *table, struct gw_device_shard *shard,
                        struct gw_device_entry *entry)
 {
-    if (entry->mark_count < GW_SHARD_MARKS + entry->more_count) {
+    if (entry->mark_count < places_of(entry)) {
         return true;
     }
     drop_closed_marks(table, entry);
-    return entry->mark_count < GW_SHARD_MARKS + entry->more_count ||
+    return entry->mark_count < places_of(entry) ||
            (entry->mark_count < GW_DEVICE_MARKS_MAX && grow_more(shard, entry));
 }
 
