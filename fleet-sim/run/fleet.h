@@ -210,7 +210,7 @@ struct sim_shard {
     uint32_t awake_max;
     uint32_t awake_count;
     uint32_t awake_most; // at once, so far
-    uint32_t rebooting; // killed devices that start again soon
+    uint32_t rebooting;  // killed devices that start again soon
     struct sim_awake *free_slots;
     struct sim_awake *ready_first;
     struct sim_awake *ready_last;

@@ -111,10 +111,10 @@ static bool request_keep(struct sim_flight *flight, const struct sim_exchange *a
                          const struct dev_request *request)
 {
     struct gw_request *to = &flight->exchange.request;
-    bool good =
-        keep(flight, request->device, &to->device) &&
-        keep(flight, request->profile, &to->profile) && keep(flight, request->nonce, &to->nonce) &&
-        keep_who(flight, asked) && keep_range(flight, request->range_from);
+    bool good = keep(flight, request->device, &to->device) &&
+                keep(flight, request->profile, &to->profile) &&
+                keep(flight, request->nonce, &to->nonce) && keep_who(flight, asked) &&
+                keep_range(flight, request->range_from);
     if (good && request->body_bytes > 0) {
         to->body = base_arena_copy(&flight->arena, request->body, request->body_bytes);
         to->body_bytes = request->body_bytes;

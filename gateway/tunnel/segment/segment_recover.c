@@ -260,11 +260,11 @@ static enum base_status in_the_way(uint64_t base, struct base_error *error)
 
 // A crash leaves one file without a head. Which of two it was is not guessed: the log makes it
 // again.
-static enum base_status both_headless(uint64_t a, uint64_t b, struct base_error *error)
+static enum base_status both_headless(uint64_t first, uint64_t second, struct base_error *error)
 {
     char names[2][GW_SEGMENT_NAME_MAX];
-    gw_segment_name(a, names[0]);
-    gw_segment_name(b, names[1]);
+    gw_segment_name(first, names[0]);
+    gw_segment_name(second, names[1]);
     return base_error_set(error, BASE_ERR_CORRUPT,
                           "%s and %s have no head, and a crash leaves one such: move both out of "
                           "the folder",
