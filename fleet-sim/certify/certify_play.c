@@ -87,7 +87,8 @@ static void words_of(const struct sim_certify_result *result, uint32_t at, const
 static void remove_run(const struct job *job)
 {
     static const char *const files[] = {"run.json",    "report.html",  "timeline.csv",
-                                        "latency.csv", "coverage.csv", "repro.txt"};
+                                        "latency.csv", "coverage.csv", "repro.txt",
+                                        "digest.bin",  "arguments.bin"};
     char path[SIM_TEXT_MAX + 64];
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
         (void)snprintf(path, sizeof(path), "%s/%s", job->folder, files[i]);

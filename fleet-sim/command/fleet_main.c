@@ -5,6 +5,7 @@
 // run; the two other commands have their own, in their help.
 #include "certify/certify.h"
 #include "compare/compare.h"
+#include "digest/diff_main.h"
 #include "run/fleet_law.h"
 #include "base/os/process_start.h"
 #include "base/text/terminal.h"
@@ -51,6 +52,9 @@ int main(int argc, char **argv)
     }
     if (argc > 1 && strcmp(argv[1], "verify") == 0) {
         return sim_verify_main(argc - 1, argv + 1, stdout);
+    }
+    if (argc > 1 && strcmp(argv[1], "diff") == 0) {
+        return sim_diff_main(argc - 1, argv + 1, stdout);
     }
     struct sim_options *options = calloc(1, sizeof(*options));
     struct base_error error = {.status = BASE_OK};

@@ -4,6 +4,8 @@
 // not change after this, so all threads may read them.
 #include "command/fleet_options.h"
 
+#include "digest/run_arguments.h"
+
 #include "run/fleet_behaviour.h"
 #include "run/fleet_run.h"
 #include "command/option_checks.h"
@@ -83,6 +85,7 @@ enum key {
     KEY_TASKS,
     KEY_VIRTUAL,
     KEY_STRANGERS,
+    KEY_TRACE,
     KEY_THRESHOLD,
     KEY_METRICS,
     KEY_JUNIT,
@@ -173,6 +176,10 @@ static const struct argp_option table[] = {
     {"links", KEY_LINKS, "constant|network", 0,
      "In virtual time: all messages take 20 ms, or what each device's class of network takes, with "
      "loss, bandwidth and times without a link (constant)",
+     GROUP_RUN},
+    {"trace", KEY_TRACE, "SHARD:SECOND", 0,
+     "Of a run in virtual time: write the events of that second down in DIR/trace.txt, and end "
+     "with it; the shard behind the last one is the gateway's core",
      GROUP_RUN},
     {"gateway-tls", KEY_GATEWAY_TLS, "URL", 0, "Another address for dedicated connections",
      GROUP_RUN},
@@ -410,6 +417,8 @@ static error_t on_option(int key, char *value, struct argp_state *state)
         return sim_take_text(parse, "credentials", value, options->credentials);
     case KEY_VIRTUAL:
         return sim_take_text(parse, "virtual", value, options->virtual_dir);
+    case KEY_TRACE:
+        return sim_take_trace(parse, value);
     case KEY_VERSION:
         return sim_take_text(parse, "version", value, options->version);
     case KEY_BUSINESS:
@@ -461,6 +470,8 @@ void sim_options_done(struct sim_options *options)
     options->arrivals = NULL;
     free(options->target_program);
     options->target_program = NULL;
+    free(options->arguments);
+    options->arguments = NULL;
     options->target = NULL;
 }
 
@@ -648,6 +659,7 @@ enum base_status sim_options_parse(int argc, char **argv, struct sim_options *ou
     defaults(out);
     remember_command(argc, argv, out);
     sim_repro_write(argc, argv, out->repro);
+    out->arguments = sim_arguments_keep(argc, argv, &out->arguments_bytes);
     if (argc >= 2 && strcmp(argv[1], "simulate") == 0) {
         out->local = true;
         out->arrival_rate = 1e6;
@@ -655,9 +667,8 @@ enum base_status sim_options_parse(int argc, char **argv, struct sim_options *ou
         (void)snprintf(out->behaviour, sizeof(out->behaviour), "triggers");
     } else if (argc < 2 || (strcmp(argv[1], "run") != 0 && strcmp(argv[1], "--help") != 0)) {
         return base_error_set(error, BASE_ERR_INVALID,
-                              "the first word is run, simulate, certify, conform, verify, "
-                              "population, law or tunnel (see "
-                              "--help)");
+                              "the first word is run, simulate, certify, conform, diff, verify, "
+                              "population, law or tunnel (see --help)");
     } else {
         out->installation = base_entropy_u64();
     }
@@ -665,9 +676,10 @@ enum base_status sim_options_parse(int argc, char **argv, struct sim_options *ou
     const struct argp parser = {
         table,
         on_option,
-        help ? "run|simulate|certify|conform|verify|population|law|tunnel" : NULL,
+        help ? "run|simulate|certify|conform|diff|verify|population|law|tunnel" : NULL,
         "Virtual devices, each the real device runtime, against a gateway (run) or in this process "
-        "(simulate); certify, conform, verify, population, law and tunnel have a --help of their "
+        "(simulate); certify, conform, diff, verify, population, law and tunnel have a --help of "
+        "their "
         "own.\vExamples:\n"
         "  walle-fleet-sim simulate --task BUILD --devices 1000 --out out/simulate\n"
         "  walle-fleet-sim run --devices 100000 --gateway http://127.0.0.1:8080 \\\n"

@@ -170,9 +170,11 @@ enum base_status sim_check_virtual(struct sim_options *options, struct base_erro
                               "--links network is for virtual time (--virtual)");
     }
     if (options->virtual_dir[0] == '\0') {
-        return options->strangers ? base_error_set(error, BASE_ERR_INVALID,
-                                                   "--strangers is for virtual time (--virtual)")
-                                  : BASE_OK;
+        const char *name = options->strangers ? "--strangers" : "--trace";
+        return options->strangers || options->traced
+                   ? base_error_set(error, BASE_ERR_INVALID, "%s is for virtual time (--virtual)",
+                                    name)
+                   : BASE_OK;
     }
     for (size_t i = 0; i < sizeof(real) / sizeof(real[0]); i++) {
         if (real[i].given) {

@@ -289,3 +289,21 @@ error_t sim_take_bad_version(struct sim_parse *parse, const char *value)
     return sim_take_text(parse, "bad-version", value,
                          options->bad_versions[options->bad_version_count++]);
 }
+
+error_t sim_take_trace(struct sim_parse *parse, const char *value)
+{
+    struct sim_options *options = parse->out;
+    const char *colon = strchr(value, ':');
+    uint64_t line = 0;
+    uint64_t second = 0;
+    if (colon == NULL ||
+        base_str_u64((struct base_str){value, (size_t)(colon - value)}, &line) != BASE_OK ||
+        base_str_u64(base_str_of(colon + 1), &second) != BASE_OK || line > SIM_SHARDS_MAX ||
+        second >= SIM_DIGEST_SECONDS_MAX) {
+        return sim_option_refuse(parse, "trace", value, "SHARD:SECOND is expected");
+    }
+    options->traced = true;
+    options->trace_line = (uint32_t)line;
+    options->trace_second = (uint32_t)second;
+    return 0;
+}

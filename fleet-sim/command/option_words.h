@@ -53,6 +53,7 @@ error_t sim_take_key(struct sim_parse *parse, const char *value);
 error_t sim_take_root(struct sim_parse *parse, const char *path);
 error_t sim_take_token(struct sim_parse *parse, const char *option, const char *path, char *token);
 error_t sim_take_metrics(struct sim_parse *parse, const char *value);
+error_t sim_take_trace(struct sim_parse *parse, const char *value);
 error_t sim_take_threshold(struct sim_parse *parse, const char *value);
 error_t sim_take_bad_version(struct sim_parse *parse, const char *value);
 

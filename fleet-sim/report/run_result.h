@@ -71,7 +71,7 @@ struct sim_run_result {
     double duration_s;
     double arrivals_from_s; // when the first devices began to come
     double took_s;          // on this machine; in real time as long
-    char digest[17]; // of a run in virtual time: equal runs have equal ones; empty in real time
+    char digest[33]; // of a run in virtual time: equal runs have equal ones; empty in real time
     double rate;     // devices a second from offer to first run, see sim_result_rate
     uint8_t rate_version;    // the version it is of
     uint64_t peak_rss_bytes; // in virtual time with the gateway's folder, which lies in memory

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/ports.h"
 #include "base/prng.h"
+#include "digest/run_digest.h"
 #include "device/device.h"
 #include "model/bad_release.h"
 #include "model/ledger.h"
@@ -181,6 +182,7 @@ struct sim_shard {
     struct sim_ledger ledger;
     struct sim_versions *versions;
     struct sim_order order;
+    struct sim_recorder recorder; // takes events in virtual time
     struct sim_seen_version seen[SIM_VERSIONS_MAX];
     uint32_t seen_count;
     struct sim_statement statements[SIM_GRANTS_MAX]; // a ring of those seen last
@@ -265,6 +267,10 @@ uint64_t sim_shard_turn(struct sim_shard *shard);
 void sim_shard_end(struct sim_shard *shard);
 // Counters into the mailbox: by itself in real time, by who moves the time in virtual time.
 void sim_shard_publish(struct sim_shard *shard);
+// Something happened that the digest of a run in virtual time is of. `index` is the device's in the
+// population.
+void sim_shard_note(struct sim_shard *shard, uint64_t index, enum sim_event_kind kind,
+                    uint64_t value);
 // Before something is written that shards share.
 void sim_shard_in_order(const struct sim_shard *shard);
 // Index in the population of a shard's device: its number in the fleet, or the first one of its

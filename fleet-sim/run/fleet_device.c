@@ -93,6 +93,7 @@ static void kill_device(struct sim_shard *shard, struct sim_awake *awake, uint64
     uint64_t index = sim_shard_index(shard, awake->device);
     uint64_t draw = sim_draw(shard->options->seed + wakes, index, SIM_STREAM_REBOOT);
     sim_storage_kill(&awake->storage, draw);
+    sim_shard_note(shard, awake->index, SIM_EVENT_KILLED, wakes);
     shard->ledger.counters.crashes++;
     shard->devices[awake->device].rebooting = true;
     shard->rebooting++;
@@ -302,6 +303,7 @@ bool sim_device_wake(struct sim_shard *shard, uint32_t index, uint64_t intended_
     awake->intended_us = intended_us;
     device->slot = 1 + (uint32_t)((size_t)((char *)awake - shard->slots) / shard->slot_bytes);
     base_assert(sim_shard_awake(shard, index) == awake);
+    sim_shard_note(shard, awake->index, SIM_EVENT_WAKE, device->wakes);
     device->wakes++;
     shard->rebooting -= device->rebooting ? 1 : 0;
     device->rebooting = false;
@@ -328,6 +330,7 @@ bool sim_device_wake(struct sim_shard *shard, uint32_t index, uint64_t intended_
 static void tell_end(struct sim_shard *shard, struct sim_awake *awake,
                      const struct sim_task_end *end, uint64_t now_us)
 {
+    sim_shard_note(shard, awake->index, SIM_EVENT_RUN, (uint64_t)end->end.outcome);
     if (awake->run_followed) {
         const struct sim_run_end told = {awake->run_version, end->end.outcome, end->end.detail};
         sim_ledger_run_ended(&shard->ledger, awake->device, &told, sim_shard_ms(shard, now_us));
@@ -599,6 +602,7 @@ static void on_head(void *ctx, struct sim_exchange *exchange, const struct dev_r
     bool none = head->status == 404 &&
                 (exchange->kind == SIM_EXCHANGE_META || exchange->kind == SIM_EXCHANGE_OTHER);
     shard->ledger.counters.answers++;
+    sim_shard_note(shard, awake->index, SIM_EVENT_ANSWER, (uint64_t)head->status);
     shard->ledger.counters.request_errors += head->status >= 400 && !none;
     shard->ledger.counters.unauthorized +=
         (head->status == 401 || head->status == 403) && exchange->kind != SIM_EXCHANGE_ENROL;
@@ -654,6 +658,9 @@ static void on_end(void *ctx, struct sim_exchange *exchange, enum base_status st
     uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
     base_hist_add(&shard->latencies.request_us[exchange->kind], now_us - exchange->started_us);
     shard->ledger.counters.request_errors += status != BASE_OK;
+    if (status != BASE_OK) {
+        sim_shard_note(shard, awake->index, SIM_EVENT_FAULT, (uint64_t)(-(int64_t)status));
+    }
     if (exchange->kind == SIM_EXCHANGE_TUNNEL) {
         sim_tunnel_end(exchange, status, now_us);
     } else if (exchange->kind == SIM_EXCHANGE_ENROL) {

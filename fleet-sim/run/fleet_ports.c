@@ -6,6 +6,8 @@
 // ledger knows what was offered to whom and what anybody may run (fleet_statement.c).
 #include "run/fleet_enrol.h"
 
+#include "base/hash.h"
+
 #include <stddef.h>
 #include <string.h>
 
@@ -134,6 +136,20 @@ static enum base_status verify(void *ctx, const uint8_t key[WIRE_PUBLIC_KEY_BYTE
     return status;
 }
 
+// ---- Storage ----
+
+// The shard's storage, in front of which a save is noted.
+static enum base_status state_save(void *ctx, const uint8_t *bytes, size_t size)
+{
+    struct sim_storage *storage = ctx;
+    struct sim_awake *awake =
+        (struct sim_awake *)(void *)((char *)ctx - offsetof(struct sim_awake, storage));
+    if (awake->shard->recorder.taking) {
+        sim_shard_note(awake->shard, awake->index, SIM_EVENT_SAVED, base_hash64(bytes, size));
+    }
+    return sim_storage_port(storage).state_save(ctx, bytes, size);
+}
+
 // ---- HTTP ----
 
 static void count_request(struct sim_counters *counters, enum sim_exchange_kind kind)
@@ -169,6 +185,7 @@ static enum base_status http_start(void *ctx, uint32_t id, const struct dev_requ
     };
     enum base_status status = shard->transport.start(shard->transport.ctx, exchange, request);
     count_request(&shard->ledger.counters, exchange->kind);
+    sim_shard_note(shard, awake->index, SIM_EVENT_REQUEST, (uint64_t)exchange->kind);
     shard->ledger.counters.request_errors += status != BASE_OK;
     exchange->open = status == BASE_OK;
     return status;
@@ -252,4 +269,5 @@ void sim_awake_ports(struct sim_awake *awake)
                    .verify = verify},
         .task = {.ctx = awake, .start = task_start, .cancel = task_cancel},
     };
+    awake->ports.storage.state_save = state_save;
 }

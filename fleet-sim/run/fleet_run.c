@@ -481,6 +481,11 @@ static bool is_over(struct sim_fleet *fleet, const volatile sig_atomic_t *interr
         bool clean = fleet->bad_s < 0 || now_s - fleet->bad_s >= SETTLE_S; // none under way either
         return settled && (clean || now_s - fleet->goal_s >= longest);
     }
+    if (options->traced && now_s >= options->trace_second + 1.0) {
+        (void)snprintf(fleet->result.ended, sizeof(fleet->result.ended),
+                       "the second that is traced is over");
+        return true;
+    }
     if (options->duration_s > 0 && now_s >= options->duration_s) {
         (void)snprintf(fleet->result.ended, sizeof(fleet->result.ended), "%u s are over",
                        options->duration_s);
@@ -498,7 +503,6 @@ static void virtual_run(struct sim_fleet *fleet, const volatile sig_atomic_t *in
         sim_virtual_run(fleet->virtual, until_us);
         sim_watch_ask(fleet->watch);
         add_row(fleet);
-        sim_virtual_note(fleet->virtual, &fleet->counters);
     }
 }
 
@@ -649,6 +653,16 @@ static void tell_about(struct sim_fleet *fleet)
                    result->took_s, &result->about);
 }
 
+static void virtual_gather(struct sim_fleet *fleet)
+{
+    _Static_assert(sizeof(fleet->result.digest) == SIM_DIGEST_HEX + 1, "its text");
+    struct base_error error = {.status = BASE_OK};
+    sim_virtual_gather(fleet->virtual, &fleet->result);
+    if (sim_virtual_digest(fleet->virtual, fleet->result.digest, &error) != BASE_OK) {
+        (void)fprintf(fleet->log, "%s\n", error.text);
+    }
+}
+
 static void gather(struct sim_fleet *fleet)
 {
     struct sim_run_result *result = &fleet->result;
@@ -694,7 +708,7 @@ static void gather(struct sim_fleet *fleet)
         result->peak_rss_bytes = (uint64_t)usage.ru_maxrss * 1024;
     }
     if (fleet->virtual != NULL) {
-        sim_virtual_gather(fleet->virtual, result);
+        virtual_gather(fleet);
     }
     const struct sim_ending ending = {
         .view = view_of(fleet),

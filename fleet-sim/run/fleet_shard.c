@@ -200,6 +200,15 @@ static enum base_status shard_setup(struct sim_shard *shard, struct sim_shared_v
     return shard->options->local ? BASE_OK : network_init(shard);
 }
 
+void sim_shard_note(struct sim_shard *shard, uint64_t index, enum sim_event_kind kind,
+                    uint64_t value)
+{
+    if (shard->recorder.taking) {
+        const struct sim_event event = {.index = index, .value = value, .kind = kind};
+        sim_recorder_take(&shard->recorder, shard->clock.mono_us(shard->clock.ctx), &event);
+    }
+}
+
 void sim_shard_in_order(const struct sim_shard *shard)
 {
     if (shard->order.wait != NULL) {
@@ -262,6 +271,7 @@ void sim_shard_done(struct sim_shard *shard)
     sim_pages_free(shard->business, sizeof(shard->business[0]) * shard->count);
     alloc->release(alloc->ctx, shard->slots_memory);
     sim_ledger_done(&shard->ledger);
+    sim_recorder_done(&shard->recorder);
     pthread_mutex_destroy(&shard->mailbox.lock);
 }
 

@@ -10,6 +10,8 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/os/output_file.h"
+#include "digest/run_arguments.h"
 #include "ports/shared_verify.h"
 #include "ports/sim_delay_network.h"
 #include "run/fleet_memory.h"
@@ -17,6 +19,7 @@
 #include "virtual/core_gateway.h"
 #include "virtual/windows.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,8 +51,9 @@ struct sim_virtual {
     struct sim_windows *windows;
     uint32_t window;
     uint64_t window_end_us;
-    uint64_t digest;
     struct sim_memory_watch memory;
+    struct sim_recorder core_recorder;
+    FILE *trace; // NULL: none
 };
 
 // ---- A window
@@ -191,6 +195,10 @@ void sim_virtual_free(struct sim_virtual *virtual)
         sim_vms_done(&virtual->vms[i]);
     }
     sim_shared_verify_free(virtual->verify);
+    sim_recorder_done(&virtual->core_recorder);
+    if (virtual->trace != NULL) {
+        (void)fclose(virtual->trace);
+    }
     free(virtual->vms);
     free(virtual->parts);
     free(virtual);
@@ -241,6 +249,38 @@ static enum base_status threads_start(struct sim_virtual *virtual)
     return sim_windows_new(&options, &virtual->windows);
 }
 
+static struct sim_recorder *recorder_of(struct sim_virtual *virtual, uint32_t line)
+{
+    return line < virtual->part_count ? &virtual->parts[line].shard->recorder
+                                      : &virtual->core_recorder;
+}
+
+// Of each line, and the trace that is asked for.
+static enum base_status recorders_begin(struct sim_virtual *virtual, struct base_error *error)
+{
+    const struct sim_options *options = virtual->options;
+    char path[SIM_TEXT_MAX + 32];
+    for (uint32_t i = 0; i <= virtual->part_count; i++) {
+        sim_recorder_begin(recorder_of(virtual, i), virtual->clock.now_us);
+    }
+    if (!options->traced) {
+        return BASE_OK;
+    }
+    if (options->trace_line > virtual->part_count) {
+        return base_error_set(error, BASE_ERR_INVALID, "--trace %u: there are %u shards",
+                              options->trace_line, virtual->part_count);
+    }
+    (void)snprintf(path, sizeof(path), "%s/" SIM_TRACE_FILE, options->out);
+    virtual->trace = fopen(path, "we");
+    if (virtual->trace == NULL) {
+        return base_error_set(error, BASE_ERR_IO, "%s: %s", path, strerror(errno));
+    }
+    struct sim_recorder *traced = recorder_of(virtual, options->trace_line);
+    traced->trace = virtual->trace;
+    traced->second = options->trace_second;
+    return BASE_OK;
+}
+
 enum base_status sim_virtual_attach(struct sim_virtual *virtual, struct sim_shard *const *shards,
                                     struct base_error *error)
 {
@@ -257,8 +297,10 @@ enum base_status sim_virtual_attach(struct sim_virtual *virtual, struct sim_shar
         .links = virtual->links,
         .link_count = virtual->part_count,
         .window = &virtual->window,
+        .recorder = &virtual->core_recorder,
         .log = &virtual->log,
     };
+    BASE_TRY(recorders_begin(virtual, error));
     BASE_TRY(sim_core_gateway_new(&options, &virtual->gateway, error));
     for (uint32_t i = 0; i < virtual->part_count; i++) {
         virtual->parts[i].link.options.gateway = virtual->gateway;
@@ -278,25 +320,9 @@ int sim_virtual_answer(void *ctx, const char *path, struct base_buffer *out)
 
 // ---- What the run was
 
-static void take(struct sim_virtual *virtual, const void *bytes, size_t size)
+static void note_devices(struct sim_shard *shard)
 {
-    virtual->digest = base_hash64_seed(bytes, size, virtual->digest);
-}
-
-void sim_virtual_note(struct sim_virtual *virtual, const struct sim_counters *counters)
-{
-    const uint64_t facts[] = {
-        virtual->clock.now_us,    counters->arrived,     counters->awake,
-        counters->wakes,          counters->checkins,    counters->requests,
-        counters->answers,        counters->runs,        counters->run_failures,
-        counters->response_bytes, counters->activations, counters->rollbacks,
-        counters->crashes,        counters->exposed,
-    };
-    take(virtual, facts, sizeof(facts));
-}
-
-static void take_ledger(struct sim_virtual *virtual, const struct sim_ledger *ledger)
-{
+    const struct sim_ledger *ledger = &shard->ledger;
     for (uint32_t i = 0; i < ledger->count; i++) {
         const struct sim_ledger_entry *entry = &ledger->entries[i];
         const struct sim_ledger_masks masks = sim_ledger_masks(ledger, i);
@@ -306,17 +332,45 @@ static void take_ledger(struct sim_virtual *virtual, const struct sim_ledger *le
             entry->ran_ms,      entry->active,        entry->outcome,
             entry->activations,
         };
-        take(virtual, facts, sizeof(facts));
+        sim_shard_note(shard, sim_shard_index(shard, i), SIM_EVENT_BECAME,
+                       base_hash64(facts, sizeof(facts)));
     }
 }
 
-static uint64_t digest_of(const struct sim_virtual *virtual)
+static enum base_status files_write(struct sim_virtual *virtual, const struct sim_digest *digest,
+                                    struct base_error *error)
 {
-    struct sim_virtual whole = {.digest = virtual->digest};
-    for (uint32_t i = 0; i < virtual->part_count; i++) {
-        take_ledger(&whole, &virtual->parts[i].shard->ledger);
+    const struct sim_options *options = virtual->options;
+    char path[SIM_TEXT_MAX + 32];
+    (void)snprintf(path, sizeof(path), "%s/" SIM_ARGUMENTS_FILE, options->out);
+    BASE_TRY(sim_digest_write(digest, options->out, error));
+    if (virtual->trace != NULL && fflush(virtual->trace) != 0) {
+        return base_error_set(error, BASE_ERR_IO, SIM_TRACE_FILE ": %s", strerror(errno));
     }
-    return whole.digest;
+    return options->arguments == NULL
+               ? BASE_OK
+               : base_output_write(path, options->arguments, options->arguments_bytes, error);
+}
+
+enum base_status sim_virtual_digest(struct sim_virtual *virtual, char out[SIM_DIGEST_HEX + 1],
+                                    struct base_error *error)
+{
+    struct sim_recorder *recorders[SIM_SHARDS_MAX + 1];
+    struct sim_digest digest;
+    for (uint32_t i = 0; i <= virtual->part_count; i++) {
+        recorders[i] = recorder_of(virtual, i);
+        if (i < virtual->part_count) {
+            note_devices(virtual->parts[i].shard);
+        }
+    }
+    enum base_status status = sim_digest_make(recorders, virtual->part_count + 1, &digest);
+    if (status != BASE_OK) {
+        return base_error_set(error, status, "no digest of the run: %s", base_status_text(status));
+    }
+    sim_digest_root(&digest, out);
+    status = files_write(virtual, &digest, error);
+    sim_digest_done(&digest);
+    return status;
 }
 
 // Awake slots are no part of a device that sleeps; each that was ever used still has its pages.
@@ -342,6 +396,4 @@ void sim_virtual_gather(struct sim_virtual *virtual, struct sim_run_result *resu
 {
     sim_memory_look(&virtual->memory, sim_core_gateway_folder_bytes(virtual->gateway));
     gather_memory(virtual, result);
-    (void)snprintf(result->digest, sizeof(result->digest), "%016llx",
-                   (unsigned long long)digest_of(virtual));
 }

@@ -30,10 +30,13 @@ BASE_NODISCARD enum base_status sim_virtual_attach(struct sim_virtual *virtual,
 void sim_virtual_run(struct sim_virtual *virtual, uint64_t until_us);
 // As sim_watch_options.answer; `ctx` is the struct sim_virtual.
 int sim_virtual_answer(void *ctx, const char *path, struct base_buffer *out);
-// Two runs are the same when their digests are: of what the counters showed each second, and of
-// what became of each device.
-void sim_virtual_note(struct sim_virtual *virtual, const struct sim_counters *counters);
-// Digest and memory, when every device sleeps.
+// What the run takes of memory, when every device sleeps.
 void sim_virtual_gather(struct sim_virtual *virtual, struct sim_run_result *result);
+// When the shards have ended: the root over all that happened, by which two runs are the same or
+// not, and its leaves in the folder of the reports (digest/run_digest.h). NOMEM, IO, FULL; LIMIT:
+// there is none, as memory ran out or the run was too long.
+BASE_NODISCARD enum base_status sim_virtual_digest(struct sim_virtual *virtual,
+                                                   char out[SIM_DIGEST_HEX + 1],
+                                                   struct base_error *error);
 
 #endif

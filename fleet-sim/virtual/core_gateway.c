@@ -8,6 +8,7 @@
 #include "api/api.h"
 #include "base/alloc.h"
 #include "base/check.h"
+#include "base/hash.h"
 #include "base/prng.h"
 #include "svc/access/operators.h"
 #include "svc/core.h"
@@ -77,6 +78,30 @@ struct base_str sim_core_gateway_bearer(const struct sim_core_gateway *gateway)
     return base_str_of(gateway->bearer);
 }
 
+static void note(struct sim_core_gateway *gateway, const struct sim_flight *flight,
+                 enum sim_event_kind kind, uint64_t value)
+{
+    const struct sim_event event = {.index = flight->index, .value = value, .kind = kind};
+    sim_recorder_take(gateway->options.recorder, now_us(gateway), &event);
+}
+
+static uint64_t hash_of_request(const struct gw_request *request)
+{
+    uint64_t hash = base_hash64(request->path.data, request->path.size);
+    hash = base_hash64_seed(request->device.data, request->device.size, hash);
+    hash = base_hash64_seed(request->nonce.data, request->nonce.size, hash);
+    return base_hash64_seed(request->body, request->body_bytes, hash);
+}
+
+static uint64_t hash_of_reply(const struct gw_reply *reply)
+{
+    const uint64_t facts[] = {(uint64_t)reply->status, (uint64_t)reply->kind, reply->blob_from,
+                              reply->blob_bytes};
+    uint64_t hash = base_hash64(facts, sizeof(facts));
+    return reply->kind == GW_REPLY_BYTES ? base_hash64_seed(reply->body, reply->body_bytes, hash)
+                                         : hash;
+}
+
 // The core is done with it: the answer is on its way.
 void sim_core_gateway_finish(struct gw_exchange *exchange)
 {
@@ -84,6 +109,7 @@ void sim_core_gateway_finish(struct gw_exchange *exchange)
     flight->finished = true;
     if (!flight->own) {
         struct sim_core_gateway *gateway = flight->link->options.gateway;
+        note(gateway, flight, SIM_EVENT_REPLIED, hash_of_reply(&exchange->reply));
         sim_core_link_answer(flight, now_us(gateway), gateway->answers++);
     }
 }
@@ -92,6 +118,7 @@ void sim_core_gateway_finish(struct gw_exchange *exchange)
 
 static void handle(struct sim_core_gateway *gateway, struct sim_flight *flight)
 {
+    note(gateway, flight, SIM_EVENT_HANDLED, hash_of_request(&flight->exchange.request));
     gw_core_handle(gateway->worker, &flight->exchange);
     pump(gateway);
     if (gateway->write_us == UINT64_MAX) {

@@ -13,6 +13,7 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "digest/run_digest.h"
 #include "virtual/core_link.h"
 #include "virtual/virtual_clock.h"
 
@@ -28,7 +29,8 @@ struct sim_core_gateway_options {
     uint32_t strangers;                 // devices that may come without a credential
     struct sim_core_link *const *links; // to the shards
     uint32_t link_count;
-    const uint32_t *window; // number of the window that is
+    const uint32_t *window;        // number of the window that is
+    struct sim_recorder *recorder; // takes what the core is asked and says
     const struct base_log *log;
 };
 

@@ -167,6 +167,51 @@ class FleetVirtual(unittest.TestCase):
             self.assertEqual(runs[0]["outcome"], "passed")
             self.assertEqual(runs[0]["totals"]["crashes"] > 0, name == "kills")
 
+    def diff(self, first, second, status):
+        run = subprocess.run([program("walle-fleet-sim"), "diff", self.stack.path("out-" + first), self.stack.path("out-" + second)],
+                             capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL)
+        self.assertEqual(run.returncode, status, run.stdout + run.stderr)
+        return run.stdout + run.stderr
+
+    def test_where_two_runs_part_is_found_to_the_event(self):
+        options = ("--kills", "5%", "--duration", "400", "--arrival-rate", "100")
+        plain = self.run_fleet("plain", *options, devices=1000)
+        self.run_fleet("again", *options, "--threads", "3", devices=1000)
+        self.assertIn(f"the same run: digest {plain['virtual']['digest']}", self.diff("plain", "again", 0))
+        # One thing differs: a script fails on few devices. Nothing else is different before the first of them has run it.
+        self.run_fleet("planted", *options, "--bad", 'os == "ios" => exception @ 20%', "--bad-version", "1.0.0", "--threads", "2",
+                       devices=1000)
+        text = self.diff("plain", "planted", 1)
+        place = re.search(r"they part in second (\d+), in shard (\d+)\n", text)
+        events = re.findall(r": (\d+)\.(\d{6}) device (\d+) run (\w+)\n", text)
+        self.assertEqual(len(events), 2, text)
+        (second, micro, device, good), (other_second, other_micro, other_device, bad) = events
+        self.assertEqual((second, micro, device), (other_second, other_micro, other_device))
+        self.assertEqual((good, bad), ("ran", "fail_exception"))
+        self.assertEqual(int(second), int(place.group(1)))
+        self.assertEqual(int(device) // 100, int(place.group(2)))  # ten shards of 100 devices
+        self.assertRegex(text, r"after [1-9]\d* that are the same")
+        for out in ("plain", "planted"):  # two runs were made for it, no more
+            self.assertEqual(os.listdir(self.stack.path("out-" + out, "again")).count("trace.txt"), 1)
+        # A run that does not come again as it was is no proof of anything.
+        with open(self.stack.path("out-plain", "arguments.bin"), "rb") as file:
+            words = file.read()
+        with open(self.stack.path("out-plain", "arguments.bin"), "wb") as file:
+            file.write(words + b"--seed\x002\x00")
+        self.assertIn("does not come again as it was", self.diff("plain", "planted", 4))
+
+    def test_what_cannot_be_compared_is_refused(self):
+        self.run_fleet("few", "--duration", "5", devices=100)
+        self.run_fleet("many", "--duration", "5", devices=1000)
+        self.assertIn("1 shards and 10", self.diff("few", "many", 4))
+        self.assertIn("digest.bin", self.diff("few", "nowhere", 4))
+        self.assertIn("SHARD:SECOND", self.run_fleet("refused", "--trace", "1", status=2))
+        self.assertIn("there are 6 shards", self.run_fleet("refused", "--trace", "7:1", status=4))
+        self.run_fleet("core", "--trace", "6:0")
+        with open(self.stack.path("out-core", "trace.txt"), encoding="utf-8") as file:
+            kinds = {line.split()[3] for line in file}
+        self.assertEqual(kinds, {"handled", "replied"})
+
     def test_a_bad_release_is_rolled_back(self):
         result = self.run_fleet("bad", "--bad", 'os == "android" => exception @ 100%', "--bad-version", "1.0.0", "--duration", "1200",
                                 devices=1500)
