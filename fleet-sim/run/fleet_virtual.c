@@ -122,7 +122,7 @@ static bool run_window(struct sim_virtual *virtual, uint64_t until_us)
         const struct part *part = &virtual->parts[i];
         // What was posted is taken out, whenever it arrives: the core writes there once more in the
         // window after this.
-        if (part->next_us < virtual->window_end_us || part->link.down[posted].first != NULL) {
+        if (part->next_us < virtual->window_end_us || part->link.down[posted].sent.count > 0) {
             tasks[count++] = i;
         }
     }

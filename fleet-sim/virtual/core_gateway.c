@@ -175,12 +175,9 @@ static void collect(struct sim_core_gateway *gateway)
     for (uint32_t i = 0; i < gateway->options.link_count; i++) {
         struct sim_core_link *link = gateway->options.links[i];
         struct sim_post *post = &link->up[(*gateway->options.window & 1) ^ 1];
-        for (struct sim_flight *flight = post->first; flight != NULL; flight = flight->next) {
-            if (sim_flight_queue_add(&gateway->coming, flight) != BASE_OK) {
-                base_log_error(gateway->options.log, "fleet", "out of memory: a request is lost");
-            }
+        if (sim_post_take(post, &gateway->coming) != BASE_OK) {
+            base_log_error(gateway->options.log, "fleet", "out of memory: requests are lost");
         }
-        sim_post_clear(post);
     }
 }
 

@@ -28,8 +28,8 @@ void sim_core_link_init(struct sim_core_link *link, const struct sim_core_link_o
     *link = (struct sim_core_link){.options = *options};
     link->start_us = now_us(link);
     for (uint32_t i = 0; i < 2; i++) {
-        sim_post_clear(&link->up[i]);
-        sim_post_clear(&link->down[i]);
+        sim_post_init(&link->up[i]);
+        sim_post_init(&link->down[i]);
     }
 }
 
@@ -43,6 +43,10 @@ void sim_core_link_done(struct sim_core_link *link)
         free(flight);
     }
     sim_flight_queue_done(&link->coming);
+    for (uint32_t i = 0; i < 2; i++) {
+        sim_post_done(&link->up[i]);
+        sim_post_done(&link->down[i]);
+    }
 }
 
 // ---- Requests
@@ -166,8 +170,11 @@ static enum base_status start(void *ctx, struct sim_exchange *exchange,
     flight->number = exchange->id;
     flight->when = (struct sim_when){arrival_us(link, &message, at_us), link->options.shard,
                                      exchange->device, link->sequence++};
+    if (sim_post_add(&link->up[parity(link)], flight) != BASE_OK) {
+        give_back(flight);
+        return BASE_ERR_NOMEM;
+    }
     exchange->flight = flight;
-    sim_post_add(&link->up[parity(link)], flight);
     return BASE_OK;
 }
 
@@ -194,23 +201,18 @@ void sim_core_link_answer(struct sim_flight *flight, uint64_t at_us, uint64_t se
     };
     flight->when.due_us = arrival_us(link, &message, at_us);
     flight->when.sequence = sequence;
-    sim_post_add(&link->down[parity(link)], flight);
+    if (sim_post_add(&link->down[parity(link)], flight) != BASE_OK) {
+        base_log_error(link->options.log, "fleet", "out of memory: an answer is lost");
+    }
 }
 
 // ---- Answers
 
 void sim_core_link_collect(struct sim_core_link *link)
 {
-    struct sim_post *post = &link->down[parity(link) ^ 1];
-    struct sim_flight *flight = post->first;
-    while (flight != NULL) {
-        struct sim_flight *next = flight->next;
-        if (sim_flight_queue_add(&link->coming, flight) != BASE_OK) {
-            base_log_error(link->options.log, "fleet", "out of memory: an answer is lost");
-        }
-        flight = next;
+    if (sim_post_take(&link->down[parity(link) ^ 1], &link->coming) != BASE_OK) {
+        base_log_error(link->options.log, "fleet", "out of memory: answers are lost");
     }
-    sim_post_clear(post);
 }
 
 uint64_t sim_core_link_due_us(const struct sim_core_link *link)

@@ -35,28 +35,4 @@ struct sim_flight {
     struct gw_exchange exchange;
 };
 
-// What was sent in a window, in the order in which it was.
-struct sim_post {
-    struct sim_flight *first;
-    struct sim_flight *last;
-    uint64_t due_us; // of the one that arrives first; UINT64_MAX: there is none
-};
-
-static inline void sim_post_clear(struct sim_post *post)
-{
-    *post = (struct sim_post){.due_us = UINT64_MAX};
-}
-
-static inline void sim_post_add(struct sim_post *post, struct sim_flight *flight)
-{
-    flight->next = NULL;
-    if (post->last != NULL) {
-        post->last->next = flight;
-    } else {
-        post->first = flight;
-    }
-    post->last = flight;
-    post->due_us = flight->when.due_us < post->due_us ? flight->when.due_us : post->due_us;
-}
-
 #endif

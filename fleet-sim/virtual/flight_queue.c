@@ -32,7 +32,7 @@ static enum base_status grow(struct sim_flight_queue *queue)
     if (capacity > SIM_FLIGHTS_MAX) {
         return BASE_ERR_FULL;
     }
-    struct sim_flight **items = realloc(queue->items, sizeof(struct sim_flight *) * capacity);
+    struct sim_flight_item *items = realloc(queue->items, sizeof(*items) * capacity);
     if (items == NULL) {
         return BASE_ERR_NOMEM;
     }
@@ -41,57 +41,89 @@ static enum base_status grow(struct sim_flight_queue *queue)
     return BASE_OK;
 }
 
-static void swap(struct sim_flight_queue *queue, uint32_t a, uint32_t b)
-{
-    struct sim_flight *held = queue->items[a];
-    queue->items[a] = queue->items[b];
-    queue->items[b] = held;
-}
-
-static bool before(const struct sim_flight_queue *queue, uint32_t a, uint32_t b)
-{
-    return sim_when_before(&queue->items[a]->when, &queue->items[b]->when);
-}
-
-enum base_status sim_flight_queue_add(struct sim_flight_queue *queue, struct sim_flight *flight)
+static enum base_status add(struct sim_flight_queue *queue, const struct sim_flight_item *item)
 {
     if (queue->count == queue->capacity) {
         BASE_TRY(grow(queue));
     }
     uint32_t at = queue->count++;
-    queue->items[at] = flight;
-    while (at > 0 && before(queue, at, (at - 1) / 2)) {
-        swap(queue, at, (at - 1) / 2);
+    while (at > 0 && sim_when_before(&item->when, &queue->items[(at - 1) / 2].when)) {
+        queue->items[at] = queue->items[(at - 1) / 2];
         at = (at - 1) / 2;
     }
+    queue->items[at] = *item;
     return BASE_OK;
 }
 
-struct sim_flight *sim_flight_queue_peek(const struct sim_flight_queue *queue)
+enum base_status sim_flight_queue_add(struct sim_flight_queue *queue, struct sim_flight *flight)
 {
-    return queue->count > 0 ? queue->items[0] : NULL;
+    const struct sim_flight_item item = {flight->when, flight};
+    return add(queue, &item);
+}
+
+// The child of a place that comes first; `count`: it has none.
+static uint32_t first_child(const struct sim_flight_queue *queue, uint32_t at)
+{
+    uint32_t left = 2 * at + 1;
+    if (left >= queue->count) {
+        return queue->count;
+    }
+    bool right = left + 1 < queue->count &&
+                 sim_when_before(&queue->items[left + 1].when, &queue->items[left].when);
+    return left + right;
 }
 
 struct sim_flight *sim_flight_queue_take(struct sim_flight_queue *queue)
 {
     base_assert(queue->count > 0);
-    struct sim_flight *first = queue->items[0];
-    queue->items[0] = queue->items[--queue->count];
+    struct sim_flight *first = queue->items[0].flight;
+    const struct sim_flight_item last = queue->items[--queue->count];
     uint32_t at = 0;
-    for (;;) {
-        uint32_t least = at;
-        for (uint32_t child = 2 * at + 1; child <= 2 * at + 2; child++) {
-            least = child < queue->count && before(queue, child, least) ? child : least;
-        }
-        if (least == at) {
-            return first;
-        }
-        swap(queue, at, least);
-        at = least;
+    uint32_t child = first_child(queue, at);
+    while (child < queue->count && sim_when_before(&queue->items[child].when, &last.when)) {
+        queue->items[at] = queue->items[child];
+        at = child;
+        child = first_child(queue, at);
     }
+    queue->items[at] = last;
+    if (queue->count > 0) {
+        __builtin_prefetch(queue->items[0].flight);
+    }
+    return first;
 }
 
 uint64_t sim_flight_queue_due_us(const struct sim_flight_queue *queue)
 {
-    return queue->count > 0 ? queue->items[0]->when.due_us : UINT64_MAX;
+    return queue->count > 0 ? queue->items[0].when.due_us : UINT64_MAX;
+}
+
+void sim_post_init(struct sim_post *post)
+{
+    *post = (struct sim_post){.due_us = UINT64_MAX};
+}
+
+void sim_post_done(struct sim_post *post)
+{
+    sim_flight_queue_done(&post->sent);
+}
+
+enum base_status sim_post_add(struct sim_post *post, struct sim_flight *flight)
+{
+    if (post->sent.count == post->sent.capacity) {
+        BASE_TRY(grow(&post->sent));
+    }
+    post->sent.items[post->sent.count++] = (struct sim_flight_item){flight->when, flight};
+    post->due_us = flight->when.due_us < post->due_us ? flight->when.due_us : post->due_us;
+    return BASE_OK;
+}
+
+enum base_status sim_post_take(struct sim_post *post, struct sim_flight_queue *queue)
+{
+    enum base_status status = BASE_OK;
+    for (uint32_t i = 0; i < post->sent.count && status == BASE_OK; i++) {
+        status = add(queue, &post->sent.items[i]);
+    }
+    post->sent.count = 0;
+    post->due_us = UINT64_MAX;
+    return status;
 }

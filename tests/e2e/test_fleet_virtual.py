@@ -174,7 +174,7 @@ class FleetVirtual(unittest.TestCase):
         return run.stdout + run.stderr
 
     def test_where_two_runs_part_is_found_to_the_event(self):
-        options = ("--kills", "5%", "--duration", "400", "--arrival-rate", "100")
+        options = ("--kills", "5%", "--duration", "400", "--arrival-rate", "100", "--strangers")
         plain = self.run_fleet("plain", *options, devices=1000)
         self.run_fleet("again", *options, "--threads", "3", devices=1000)
         self.assertIn(f"the same run: digest {plain['virtual']['digest']}", self.diff("plain", "again", 0))

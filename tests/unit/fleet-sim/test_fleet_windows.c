@@ -32,14 +32,38 @@ static void flights_come_out_in_order(void **state)
     }
     const struct sim_flight *last = NULL;
     for (uint32_t i = 0; i < FLIGHTS; i++) {
-        assert_ptr_equal(sim_flight_queue_peek(&queue), queue.items[0]);
-        assert_int_equal(sim_flight_queue_due_us(&queue), queue.items[0]->when.due_us);
+        uint64_t due_us = sim_flight_queue_due_us(&queue);
         const struct sim_flight *flight = sim_flight_queue_take(&queue);
+        assert_int_equal(flight->when.due_us, due_us);
         assert_true(last == NULL || sim_when_before(&last->when, &flight->when));
         assert_true(last == NULL || !sim_when_before(&flight->when, &last->when));
         last = flight;
     }
-    assert_null(sim_flight_queue_peek(&queue));
+    assert_true(sim_flight_queue_due_us(&queue) == UINT64_MAX);
+    sim_flight_queue_done(&queue);
+}
+
+static void a_post_is_taken_whole(void **state)
+{
+    (void)state;
+    static struct sim_flight flights[FLIGHTS];
+    struct sim_flight_queue queue = {0};
+    struct sim_post post;
+    sim_post_init(&post);
+    for (uint32_t round = 0; round < 2; round++) {
+        assert_true(post.due_us == UINT64_MAX);
+        for (uint32_t i = 0; i < FLIGHTS; i++) {
+            flights[i].when = (struct sim_when){.due_us = 10 + i * 7919 % FLIGHTS};
+            assert_int_equal(sim_post_add(&post, &flights[i]), BASE_OK);
+        }
+        assert_int_equal(post.due_us, 10);
+        assert_int_equal(sim_post_take(&post, &queue), BASE_OK);
+        assert_int_equal(post.sent.count, 0);
+        for (uint32_t i = 0; i < FLIGHTS; i++) {
+            assert_int_equal(sim_flight_queue_take(&queue)->when.due_us, 10 + i);
+        }
+    }
+    sim_post_done(&post);
     sim_flight_queue_done(&queue);
 }
 
@@ -215,6 +239,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(flights_come_out_in_order),
+        cmocka_unit_test(a_post_is_taken_whole),
         cmocka_unit_test(each_part_of_the_order_decides),
         cmocka_unit_test(tasks_run_once_and_write_in_order),
         cmocka_unit_test(each_signature_is_checked_once),
