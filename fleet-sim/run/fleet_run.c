@@ -653,16 +653,6 @@ static void tell_about(struct sim_fleet *fleet)
                    result->took_s, &result->about);
 }
 
-static void virtual_gather(struct sim_fleet *fleet)
-{
-    _Static_assert(sizeof(fleet->result.digest) == SIM_DIGEST_HEX + 1, "its text");
-    struct base_error error = {.status = BASE_OK};
-    sim_virtual_gather(fleet->virtual, &fleet->result);
-    if (sim_virtual_digest(fleet->virtual, fleet->result.digest, &error) != BASE_OK) {
-        (void)fprintf(fleet->log, "%s\n", error.text);
-    }
-}
-
 static void gather(struct sim_fleet *fleet)
 {
     struct sim_run_result *result = &fleet->result;
@@ -708,7 +698,7 @@ static void gather(struct sim_fleet *fleet)
         result->peak_rss_bytes = (uint64_t)usage.ru_maxrss * 1024;
     }
     if (fleet->virtual != NULL) {
-        virtual_gather(fleet);
+        sim_virtual_gather(fleet->virtual, result, fleet->log);
     }
     const struct sim_ending ending = {
         .view = view_of(fleet),

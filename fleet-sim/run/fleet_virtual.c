@@ -352,8 +352,8 @@ static enum base_status files_write(struct sim_virtual *virtual, const struct si
                : base_output_write(path, options->arguments, options->arguments_bytes, error);
 }
 
-enum base_status sim_virtual_digest(struct sim_virtual *virtual, char out[SIM_DIGEST_HEX + 1],
-                                    struct base_error *error)
+static enum base_status gather_digest(struct sim_virtual *virtual, char out[SIM_DIGEST_HEX + 1],
+                                      struct base_error *error)
 {
     struct sim_recorder *recorders[SIM_SHARDS_MAX + 1];
     struct sim_digest digest;
@@ -392,8 +392,13 @@ static void gather_memory(const struct sim_virtual *virtual, struct sim_run_resu
     result->dormant_bytes = grown ? (double)(end_bytes - fixed_bytes) / (double)devices : 0;
 }
 
-void sim_virtual_gather(struct sim_virtual *virtual, struct sim_run_result *result)
+void sim_virtual_gather(struct sim_virtual *virtual, struct sim_run_result *result, FILE *log)
 {
+    _Static_assert(sizeof(result->digest) == SIM_DIGEST_HEX + 1, "its text");
+    struct base_error error = {.status = BASE_OK};
     sim_memory_look(&virtual->memory, sim_core_gateway_folder_bytes(virtual->gateway));
     gather_memory(virtual, result);
+    if (gather_digest(virtual, result->digest, &error) != BASE_OK) {
+        (void)fprintf(log, "%s\n", error.text);
+    }
 }

@@ -30,13 +30,9 @@ BASE_NODISCARD enum base_status sim_virtual_attach(struct sim_virtual *virtual,
 void sim_virtual_run(struct sim_virtual *virtual, uint64_t until_us);
 // As sim_watch_options.answer; `ctx` is the struct sim_virtual.
 int sim_virtual_answer(void *ctx, const char *path, struct base_buffer *out);
-// What the run takes of memory, when every device sleeps.
-void sim_virtual_gather(struct sim_virtual *virtual, struct sim_run_result *result);
-// When the shards have ended: the root over all that happened, by which two runs are the same or
-// not, and its leaves in the folder of the reports (digest/run_digest.h). NOMEM, IO, FULL; LIMIT:
-// there is none, as memory ran out or the run was too long.
-BASE_NODISCARD enum base_status sim_virtual_digest(struct sim_virtual *virtual,
-                                                   char out[SIM_DIGEST_HEX + 1],
-                                                   struct base_error *error);
+// When every device sleeps: what the run takes of memory; and the root over all that happened, by
+// which two runs are the same or not, with its leaves in the folder of the reports
+// (digest/run_digest.h). Where there is no digest, or it cannot be written, `log` is told why.
+void sim_virtual_gather(struct sim_virtual *virtual, struct sim_run_result *result, FILE *log);
 
 #endif
