@@ -33,7 +33,7 @@ static enum base_status check(void *ctx, const struct dev_vm_module *module,
     struct sim_checks *checks = ctx;
     const struct sim_blob *blob = content_of(checks, module);
     uint8_t *bits = blob != NULL ? &checks->passed[blob->index / 8] : NULL;
-    uint8_t bit = blob != NULL ? (uint8_t)(1u << blob->index % 8) : 0;
+    uint8_t bit = (uint8_t)(blob != NULL ? 1u << blob->index % 8 : 0u);
     bool known = blob != NULL && (*bits & bit) != 0;
     if (known && !checks->real) {
         checks->shared++;

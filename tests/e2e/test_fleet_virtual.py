@@ -60,8 +60,8 @@ class FleetVirtual(unittest.TestCase):
                               cls.stack.path("root.1"), "--devices", str(devices), "--no-live", "--out", out, *arguments],
                              capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL)
         text = run.stdout + run.stderr
-        assert run.returncode == status, f"{run.returncode}: {text[-3000:]}"
-        if status not in (0, 1):
+        assert run.returncode in (status if isinstance(status, tuple) else (status,)), f"{run.returncode}: {text[-3000:]}"
+        if run.returncode not in (0, 1):
             return text
         with open(os.path.join(out, "run.json"), encoding="utf-8") as file:
             return json.load(file)
@@ -174,13 +174,13 @@ class FleetVirtual(unittest.TestCase):
         return run.stdout + run.stderr
 
     def test_where_two_runs_part_is_found_to_the_event(self):
-        options = ("--kills", "5%", "--duration", "400", "--arrival-rate", "100", "--strangers")
+        options = ("--kills", "5%", "--duration", "400", "--arrival-rate", "100")
         plain = self.run_fleet("plain", *options, devices=1000)
         self.run_fleet("again", *options, "--threads", "3", devices=1000)
         self.assertIn(f"the same run: digest {plain['virtual']['digest']}", self.diff("plain", "again", 0))
         # One thing differs: a script fails on few devices. Nothing else is different before the first of them has run it.
         self.run_fleet("planted", *options, "--bad", 'os == "ios" => exception @ 20%', "--bad-version", "1.0.0", "--threads", "2",
-                       devices=1000)
+                       devices=1000, status=(0, 1))  # are all back before its end?
         text = self.diff("plain", "planted", 1)
         place = re.search(r"they part in second (\d+), in shard (\d+)\n", text)
         events = re.findall(r": (\d+)\.(\d{6}) device (\d+) run (\w+)\n", text)
