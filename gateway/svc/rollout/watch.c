@@ -80,6 +80,7 @@ struct gw_watch {
     uint32_t shard; // where the walk is; GW_DEVICE_TABLE_SHARDS: over
     uint32_t entry;
     uint64_t after; // rollouts up to this id have had their turn
+    uint64_t stepped_us;
     struct gw_silence_clock clock;
     struct gw_core *core;
 };
@@ -551,13 +552,24 @@ static void publish_figures(struct gw_watch *watch)
     }
 }
 
+uint64_t gw_watch_work(uint64_t elapsed_us)
+{
+    if (elapsed_us >= GW_WATCH_WORK / GW_WATCH_WORK_US) {
+        return GW_WATCH_WORK;
+    }
+    uint64_t work = elapsed_us * GW_WATCH_WORK_US;
+    return work > GW_WATCH_WORK_MIN ? work : GW_WATCH_WORK_MIN;
+}
+
 void gw_watch_step(struct gw_watch *watch)
 {
     if (watch->shard == GW_DEVICE_TABLE_SHARDS) {
         begin_walk(watch);
     }
     watch->clock.now_s = gw_core_now_s(watch->core);
-    uint64_t budget = GW_WATCH_WORK;
+    uint64_t now_us = watch->core->clock.mono_us(watch->core->clock.ctx);
+    uint64_t budget = gw_watch_work(now_us - watch->stepped_us);
+    watch->stepped_us = now_us;
     while (watch->shard < GW_DEVICE_TABLE_SHARDS && budget > 0) {
         uint32_t seen = gw_device_table_walk(watch->core->table,
                                              (struct gw_device_place){watch->shard, watch->entry},

@@ -4,6 +4,7 @@
 
 #include "base/prng.h"
 #include "policy/bucket.h"
+#include "svc/rollout/watch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -273,6 +274,20 @@ static void test_walks_count_who_is_targeted(void **state)
     rig_done(&rig);
 }
 
+// Short ticks do not make the walk dearer: so much in a second, and never nothing.
+static void test_short_ticks_look_at_less(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t elapsed_us;
+        uint64_t work;
+    } cases[] = {{0, 65536},       {32768, 65536},    {32769, 65538},      {200000, 400000},
+                 {499999, 999998}, {500000, 1000000}, {60000000, 1000000}, {UINT64_MAX, 1000000}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(gw_watch_work(cases[i].elapsed_us), cases[i].work);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -280,6 +295,7 @@ int main(void)
         cmocka_unit_test(test_the_highest_priority_is_followed),
         cmocka_unit_test(test_arms_split_devices),
         cmocka_unit_test(test_walks_count_who_is_targeted),
+        cmocka_unit_test(test_short_ticks_look_at_less),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
