@@ -171,6 +171,10 @@ struct dev_vm_result {
     uint64_t instructions; // budget units used
     uint64_t duration_us;
     uint32_t heap_peak_bytes;
+    // The script looked at walle.device, walle.input or stored features. Otherwise all it did
+    // follows from the modules, models, config, events and limits. Not told of a run in another
+    // process.
+    bool looked;
     struct dev_vm_left_out left_out; // of all aggregate calls
     uint64_t output_cut;    // bytes that were printed and are not in `output`, which was full
     struct base_str output; // print() and walle.log(); valid until the VM's next run or free

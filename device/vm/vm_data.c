@@ -166,6 +166,7 @@ static mp_obj_t query(size_t count, const mp_obj_t *args, mp_map_t *named)
     struct dev_vm *vm = dev_vm_current;
     struct rows rows = {.bytes = vm->query_bytes};
     const struct dev_vm_data_port *port = vm->job->data;
+    vm->out->looked = true;
     enum base_status status =
         port != NULL ? port->query(port->ctx, &wanted, row_take, &rows) : BASE_OK;
     if (rows.full || status == BASE_ERR_LIMIT) {

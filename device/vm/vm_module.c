@@ -67,6 +67,7 @@ static mp_obj_t device_make(const struct dev_vm_job *job)
 static mp_obj_t value_make(enum walle_value which)
 {
     const struct dev_vm_job *job = dev_vm_current->job;
+    dev_vm_current->out->looked |= which != WALLE_CONFIG;
     switch (which) {
     case WALLE_CONFIG:
         return config_make(job);

@@ -116,8 +116,9 @@ struct sim_counters {
     uint64_t real_signatures;
     uint64_t shared_checks; // of bytecode that was checked before
     uint64_t real_checks;
+    uint64_t shared_runs;   // of tasks, made by another device with the same files
     uint64_t real_devices;  // devices that came online and do everything for real
-    uint64_t real_compared; // hashes, signatures and checks of bytecode they made both ways
+    uint64_t real_compared; // hashes, signatures, checks of bytecode and runs made both ways
     struct sim_version_counters version[SIM_VERSIONS_MAX];
     struct sim_behaviour_sums behaviour;
 };

@@ -4,6 +4,7 @@
 // one that a phone would report. A shard keeps SIM_VMS_MAX VMs, one for each heap size it met.
 #include "ports/sim_task.h"
 
+#include "base/alloc.h"
 #include "base/hash.h"
 #include "runner/runner_events.h"
 #include "vm/vm_features.h"
@@ -16,6 +17,7 @@ void sim_runner_init(struct sim_runner *runner, struct sim_store *store)
     memset(runner, 0, sizeof(*runner));
     runner->checks.store = store;
     runner->vms = &runner->own;
+    sim_runs_init(&runner->runs, base_alloc_heap());
 }
 
 void sim_vms_done(struct sim_vms *vms)
@@ -30,6 +32,7 @@ void sim_runner_done(struct sim_runner *runner)
 {
     sim_vms_done(&runner->own);
     posix_run_effects_done(&runner->effects);
+    sim_runs_done(&runner->runs);
     memset(runner, 0, sizeof(*runner));
 }
 
@@ -117,13 +120,14 @@ static enum base_status run(struct sim_runner *runner, struct dev_vm *vm, struct
     return status == BASE_OK ? posix_run_effects_copy(out, &runner->effects) : status;
 }
 
-void sim_runner_run(struct sim_runner *runner, const struct dev_task_job *job,
-                    const struct sim_run_data *data, struct sim_task_end *out)
+// Returns whether all that it did follows from the version's files.
+static bool run_made(struct sim_runner *runner, const struct dev_task_job *job,
+                     const struct sim_run_data *data, struct sim_task_end *out)
 {
     struct dev_vm *vm = vm_for(runner->vms, job->manifest->heap_kib);
     if (vm == NULL) {
         sim_task_end_set(out, WIRE_OUTCOME_FAIL_MEMORY, 0, "no memory for the VM");
-        return;
+        return false;
     }
     uint32_t count = 0;
     for (uint32_t i = 0; i < job->file_count && count < DEV_VM_MODULES_MAX; i++) {
@@ -135,7 +139,7 @@ void sim_runner_run(struct sim_runner *runner, const struct dev_task_job *job,
     uint32_t model_count = 0;
     if (posix_run_models(job->files, job->file_count, runner->models, &model_count) != BASE_OK) {
         sim_task_end_set(out, WIRE_OUTCOME_FAIL_LOAD, 0, "too many models");
-        return;
+        return false;
     }
     const struct dev_model_port models = dev_model_store_port(runner->model_store);
     struct dev_vm_features features = {.store = data->features, .now_us = data->now_us};
@@ -160,12 +164,30 @@ void sim_runner_run(struct sim_runner *runner, const struct dev_task_job *job,
     enum base_status status = run(runner, vm, &vm_job, job->input, &result);
     if (status != BASE_OK) {
         sim_task_end_set(out, WIRE_OUTCOME_FAIL_LOAD, 0, base_status_text(status));
-        return;
+        return false;
     }
     runner->vm_us += result.duration_us;
     end_from_result(&result, out);
     out->end.effects = runner->effects.effects;
     out->end.effect_count = runner->effects.count;
+    return !result.looked;
+}
+
+void sim_runner_run(struct sim_runner *runner, const struct dev_task_job *job,
+                    const struct sim_run_data *data, struct sim_task_end *out)
+{
+    // Files behind the manifest's are this device's, and so are the events of an input.
+    bool shares =
+        data->shares && job->input == NULL && job->file_count == job->manifest->file_count;
+    if (shares && !data->real && sim_runs_share(&runner->runs, &job->version, out)) {
+        return;
+    }
+    bool same_for_all = run_made(runner, job, data, out);
+    if (shares && data->real) {
+        sim_runs_compare(&runner->runs, &job->version, out);
+    } else if (shares && same_for_all) {
+        sim_runs_keep(&runner->runs, &job->version, out);
+    }
 }
 
 bool sim_task_verified(struct sim_store *store, const struct dev_task_job *job)

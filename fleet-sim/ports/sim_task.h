@@ -1,18 +1,19 @@
 // Task runs of virtual devices: the real VM of the shard's thread, and the checks of the ledger.
 //
-// Every run is loaded and executed for real, from an empty interpreter. One runner per shard, owned
-// by its thread; VMs are of a thread. Models are the whole fleet's: each is loaded once.
+// A run is loaded and executed for real, from an empty interpreter, unless its device shares runs.
+// One runner per shard, owned by its thread; VMs are of a thread. Models are the whole fleet's:
+// each is loaded once.
 #ifndef SIM_SIM_TASK_H
 #define SIM_SIM_TASK_H
 
 #include "model/model_store.h"
 #include "pipeline/storage/feature_store.h"
 #include "ports/sim_checks.h"
+#include "ports/sim_runs.h"
 #include "posix/run/posix_run_io.h"
 #include "vm/vm.h"
 
-#define SIM_VMS_MAX         4 // heap sizes kept at once
-#define SIM_TASK_DETAIL_MAX WIRE_REPORT_DETAIL_MAX
+#define SIM_VMS_MAX 4 // heap sizes kept at once
 
 // Of a thread. A run begins with an empty interpreter, so it does not matter which one it has.
 struct sim_vms {
@@ -28,6 +29,7 @@ struct sim_runner {
     struct dev_vm_model models[DEV_VM_MODELS_MAX];
     struct dev_model_store *model_store; // of all shards; NULL: scripts run no models
     struct sim_checks checks;            // of bytecode
+    struct sim_runs runs;                // that devices share
     uint64_t vm_us;                      // time spent inside the VM
     struct posix_run_effects effects;    // of the last run
 };
@@ -38,12 +40,7 @@ struct sim_run_data {
     struct dev_feature_store *features;
     uint64_t now_us;
     bool real;
-};
-
-// How a run ended, with storage for its text: valid until the next run for `result` and `effects`.
-struct sim_task_end {
-    struct dev_task_end end;
-    char detail[SIM_TASK_DETAIL_MAX + 1];
+    bool shares; // its run may be another's with the same files, which are verified
 };
 
 // `runner` must stay where it is. `store` (NULL: none): whose content is checked once. It outlives

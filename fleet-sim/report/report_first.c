@@ -376,7 +376,7 @@ static void tiles(const struct sim_run_result *result, FILE *file)
     if (result->rate > 0) {
         tile_count(file, result->rate, "devices/s, offer to first run");
     }
-    tile_count(file, (double)result->counters.runs, "task runs in a VM");
+    tile_count(file, (double)result->counters.runs, "task runs");
     tile_count(file, (double)result->counters.wakes, "wakes, each a recovery");
     if (result->counters.marked > 0) {
         tile_count(file, (double)result->counters.marked, "placebos: ran again what they have");

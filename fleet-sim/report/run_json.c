@@ -179,13 +179,14 @@ static json_t *totals(const struct sim_run_result *result)
 static json_t *for_real(const struct sim_run_result *result)
 {
     const struct sim_counters *c = &result->counters;
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "real_every",
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "real_every",
                      number(result->options->real_every), "devices", number(c->real_devices),
                      "compared", number(c->real_compared), "disagreed", number(c->memo_mismatches),
                      "signatures_verified", number(c->real_signatures), "signatures_shared",
                      number(c->shared_signatures), "bytes_hashed", number(c->real_hash_bytes),
                      "bytes_shared", number(c->shared_hash_bytes), "bytecode_checked",
-                     number(c->real_checks), "bytecode_shared", number(c->shared_checks));
+                     number(c->real_checks), "bytecode_shared", number(c->shared_checks),
+                     "runs_shared", number(c->shared_runs));
 }
 
 // What devices asked the gateway for, and what rode on their apps' requests.

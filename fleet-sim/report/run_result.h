@@ -20,7 +20,7 @@
 #define SIM_RELEASE_TEXT_MAX  (WIRE_TASK_NAME_MAX + SIM_LABEL_MAX + 2)
 #define SIM_ROLLOUTS_TOLD_MAX 32
 #define SIM_ROLLOUT_TEXT_MAX  512
-#define SIM_FOR_REAL_TEXT_MAX 320
+#define SIM_FOR_REAL_TEXT_MAX 448
 #define SIM_OUTCOMES          32u // above any enum wire_outcome_kind
 
 // What a run came to.
@@ -117,9 +117,9 @@ BASE_NODISCARD enum base_status sim_run_json_write(const struct sim_run_result *
 BASE_NODISCARD enum base_status sim_coverage_write(const struct sim_run_result *result, FILE *file);
 BASE_NODISCARD enum base_status sim_report_html_write(const struct sim_run_result *result,
                                                       FILE *file);
-// "8 devices did all of it for real (--real-every 10000): 96 hashes, signatures and checks of
-// bytecode made both ways, 0 disagreed; of all signatures 21 were verified, 8000 were the same
-// bytes as one of these".
+// "8 devices did all of it for real (--real-every 10000): 96 hashes, signatures, checks of
+// bytecode and runs made both ways, 0 disagreed; of all signatures 21 were verified, 8000 were the
+// same bytes as one of these; of 1000 runs 0 were those of another device with the same files".
 void sim_for_real_text(const struct sim_run_result *result, char out[SIM_FOR_REAL_TEXT_MAX]);
 // Why latencies say nothing of the gateway, "... late"; false and empty: the generator kept its
 // time.

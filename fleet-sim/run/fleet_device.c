@@ -408,17 +408,21 @@ static uint64_t run_us(const struct sim_shard *shard, const struct sim_awake *aw
     return SIM_RUN_US_MIN + draw % SIM_RUN_US_SPREAD;
 }
 
-static void run_on_vm(struct sim_shard *shard, struct sim_awake *awake,
-                      const struct dev_task_job *job, struct sim_task_end *end)
+// `plain`: the files are verified and nothing is injected, so in virtual time the run may be one
+// that another device has made.
+static void run_on_vm(struct sim_shard *shard, struct sim_awake *awake, bool plain,
+                      struct sim_task_end *end)
 {
     const struct sim_checks *checks = &shard->runner.checks;
+    const struct sim_runs *runs = &shard->runner.runs;
     struct sim_run_data data = sim_behaving_data(awake);
-    uint64_t compared = checks->compared;
-    uint64_t mismatches = checks->mismatches;
+    uint64_t compared = checks->compared + runs->compared;
+    uint64_t mismatches = checks->mismatches + runs->mismatches;
     data.real = awake->real;
-    sim_runner_run(&shard->runner, job, &data, end);
-    shard->ledger.counters.real_compared += checks->compared - compared;
-    shard->ledger.counters.memo_mismatches += checks->mismatches - mismatches;
+    data.shares = shard->virtual_time && plain && awake->active == NULL;
+    sim_runner_run(&shard->runner, &shard->job.job, &data, end);
+    shard->ledger.counters.real_compared += checks->compared + runs->compared - compared;
+    shard->ledger.counters.memo_mismatches += checks->mismatches + runs->mismatches - mismatches;
 }
 
 // Runs the job that the runtime asked for. False when the device was killed by it.
@@ -448,7 +452,7 @@ static bool run_job(struct sim_shard *shard, struct sim_awake *awake, uint64_t n
         return false;
     }
     struct sim_task_end end;
-    run_on_vm(shard, awake, job, &end);
+    run_on_vm(shard, awake, verified && rule == NULL, &end);
     if (shard->virtual_time) { // what the script took here says nothing of a phone
         end.end.duration_us = run_us(shard, awake);
     }

@@ -382,6 +382,7 @@ void sim_shard_publish(struct sim_shard *shard)
     counters->states_checked = states.checked;
     counters->boot_failures += states.mismatches - counters->state_mismatches;
     counters->state_mismatches = states.mismatches;
+    counters->shared_runs = shard->runner.runs.shared;
     if (shard->links != NULL) {
         counters->links_up = sim_links_up(shard->links);
         counters->links_never_up = sim_links_never_up(shard->links);

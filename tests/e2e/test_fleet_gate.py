@@ -146,7 +146,7 @@ class Gate(unittest.TestCase):
             self.assertEqual(real["compared"] > 0, devices > 0)
             oracle = next(oracle for oracle in result["oracles"] if oracle["name"] == "exact")
             self.assertEqual((oracle["checked"], oracle["compared"], oracle["of"]), (True, devices > 0, real["compared"]))
-            self.assertIn(f"(--real-every {every}): {real['compared']} hashes, signatures and checks of bytecode made both ways", said.stdout)
+            self.assertIn(f"(--real-every {every}): {real['compared']} hashes, signatures, checks of bytecode and runs made both ways", said.stdout)
             self.assertIn(f"(--real-every {every})", page)
             skipped = self.junit()[oracle["text"]].find("skipped")
             self.assertEqual("no device did its work for real" in said.stdout, devices == 0)
