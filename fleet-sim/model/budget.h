@@ -15,11 +15,12 @@ struct sim_budget {
     uint64_t tasks_bytes;      // ... and more, when every place for another one is taken
     uint64_t connection_bytes; // ours
     uint64_t kernel_bytes;
-    // What devices pull: a copy for each thread and for each device that shares nothing.
+    // What devices pull: a copy for each shard and for each device that shares nothing.
     uint64_t content_bytes;
-    uint64_t fixed_bytes;  // the program, and what a thread has before the first device
-    uint64_t memory_bytes; // all of it but tasks_bytes
-    double ramp_s;         // until the last device came online
+    uint64_t gateway_bytes; // of its core and store, in virtual time
+    uint64_t fixed_bytes;   // the program, and what a thread has before the first device
+    uint64_t memory_bytes;  // all of it but tasks_bytes
+    double ramp_s;          // until the last device came online
 };
 
 #endif

@@ -6,21 +6,25 @@
 
 #include "run/fleet_memory.h"
 #include "run/fleet_metrics.h"
+#include "virtual/core_folder.h"
 
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #define FILES_RESERVED       64 // libraries, logs, reports, the coordinator
-#define STATE_BYTES_EXPECTED 320
-#define CARRIER_BYTES        (256 * 1024) // session, records and buffers of a carrier under load
-#define DEDICATED_BYTES      (20 * 1024)
-#define DEDICATED_TLS_BYTES  (30 * 1024)
-#define KERNEL_SOCKET_BYTES  (12 * 1024)
-#define FIXED_BYTES          (11ull * 1024 * 1024) // the program and its libraries
-#define THREAD_BYTES         (12ull * 1024 * 1024) // tables of the content store, most of it
-#define SHARD_BYTES          (1536ull * 1024)      // of one in virtual time: timers, most of it
-#define MIB                  (1024.0 * 1024.0)
+#define STATE_BYTES_EXPECTED 48 // bases and free cells included
+// Of a device in virtual time: its record in the gateway's store, the tables that find it, and what
+// the core knows of it without looking there.
+#define GATEWAY_BYTES_EXPECTED 300
+#define CARRIER_BYTES          (256 * 1024) // session, records and buffers of a carrier under load
+#define DEDICATED_BYTES        (20 * 1024)
+#define DEDICATED_TLS_BYTES    (30 * 1024)
+#define KERNEL_SOCKET_BYTES    (12 * 1024)
+#define FIXED_BYTES            (11ull * 1024 * 1024) // the program and its libraries
+#define THREAD_BYTES           (12ull * 1024 * 1024) // tables of the content store, most of it
+#define SHARD_BYTES            (1180ull * 1024)      // of one in virtual time: timers, most of it
+#define MIB                    (1024.0 * 1024.0)
 
 void sim_machine_read(struct sim_machine *out)
 {
@@ -35,10 +39,30 @@ void sim_machine_read(struct sim_machine *out)
     }
 }
 
+static bool is_virtual(const struct sim_options *options)
+{
+    return options->virtual_dir[0] != '\0';
+}
+
+// Of the content that a shard, or a device that shares nothing, comes to have.
+static uint64_t content_each(const struct sim_options *options)
+{
+    uint64_t said = (uint64_t)options->content_mib * 1024 * 1024;
+    uint64_t there = is_virtual(options) ? sim_core_folder_content(options->virtual_dir) : said;
+    return there < said ? there : said;
+}
+
+// What there is before the first device.
+static uint64_t fixed_bytes(const struct sim_options *options)
+{
+    return FIXED_BYTES + (is_virtual(options) ? sim_options_shards(options) * SHARD_BYTES
+                                              : options->threads * THREAD_BYTES);
+}
+
 static void compute(const struct sim_options *options, struct sim_budget *out)
 {
     memset(out, 0, sizeof(*out));
-    bool sockets = !options->local && options->virtual_dir[0] == '\0';
+    bool sockets = !options->local && !is_virtual(options);
     if (sockets) {
         out->dedicated =
             options->dedicated < options->devices ? options->dedicated : options->devices;
@@ -63,14 +87,14 @@ static void compute(const struct sim_options *options, struct sim_budget *out)
     out->connection_bytes =
         (uint64_t)out->carriers * CARRIER_BYTES + out->dedicated * dedicated_bytes;
     uint64_t alone = options->real_every > 0 ? options->devices / options->real_every : 0;
-    out->content_bytes =
-        (sim_options_shards(options) + alone) * (uint64_t)options->content_mib * 1024 * 1024;
+    out->content_bytes = (sim_options_shards(options) + alone) * content_each(options);
+    out->gateway_bytes =
+        is_virtual(options) ? (uint64_t)options->devices * GATEWAY_BYTES_EXPECTED : 0;
     out->kernel_bytes = out->sockets * 2 * KERNEL_SOCKET_BYTES;
-    uint64_t shard_bytes = sockets || options->local ? 0 : SHARD_BYTES;
-    out->fixed_bytes =
-        FIXED_BYTES + options->threads * THREAD_BYTES + sim_options_shards(options) * shard_bytes;
+    out->fixed_bytes = fixed_bytes(options);
     out->memory_bytes = out->awake_bytes + out->record_bytes + out->connection_bytes +
-                        out->kernel_bytes + out->content_bytes + out->fixed_bytes;
+                        out->kernel_bytes + out->content_bytes + out->gateway_bytes +
+                        out->fixed_bytes;
     out->ramp_s = options->arrival_rate > 0 ? options->devices / options->arrival_rate : 0;
     if (options->arrivals != NULL) {
         out->ramp_s = sim_arrivals_span(options->arrivals);
@@ -112,11 +136,12 @@ void sim_budget_print(const struct sim_budget *budget, const struct sim_options 
                   (unsigned long long)machine->open_files_max);
     (void)fprintf(file,
                   "  memory      %.0f MiB of %.0f (program %.0f, devices %.0f, awake %.0f, "
-                  "connections %.0f, kernel %.0f, content %.0f)\n",
+                  "connections %.0f, kernel %.0f, content %.0f, gateway %.0f)\n",
                   (double)budget->memory_bytes / MIB, (double)machine->memory_bytes / MIB,
                   (double)budget->fixed_bytes / MIB, (double)budget->record_bytes / MIB,
                   (double)budget->awake_bytes / MIB, (double)budget->connection_bytes / MIB,
-                  (double)budget->kernel_bytes / MIB, (double)budget->content_bytes / MIB);
+                  (double)budget->kernel_bytes / MIB, (double)budget->content_bytes / MIB,
+                  (double)budget->gateway_bytes / MIB);
     if (!options->local) {
         (void)fprintf(
             file,

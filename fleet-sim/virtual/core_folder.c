@@ -215,6 +215,27 @@ enum base_status sim_core_folder_copy(const char *dir, struct sim_core_folder *o
     return status;
 }
 
+// Small blobs lie in the store, large ones in files.
+uint64_t sim_core_folder_content(const char *dir)
+{
+    char path[PATH_MAX];
+    struct stat about;
+    uint64_t bytes = 0;
+    (void)snprintf(path, sizeof(path), "%.4000s/blobs", dir);
+    DIR *folder = opendir(path);
+    const struct dirent *entry;
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+        bool is_file = fstatat(dirfd(folder), entry->d_name, &about, AT_SYMLINK_NOFOLLOW) == 0 &&
+                       S_ISREG(about.st_mode);
+        bytes += is_file ? (uint64_t)about.st_size : 0;
+    }
+    if (folder != NULL) {
+        (void)closedir(folder);
+    }
+    (void)snprintf(path, sizeof(path), "%.4000s/store.mdb", dir);
+    return bytes + (stat(path, &about) == 0 ? (uint64_t)about.st_size : 0);
+}
+
 // The store alone grows; its blobs are those that devices share.
 uint64_t sim_core_folder_bytes(const struct sim_core_folder *folder)
 {

@@ -23,6 +23,8 @@ BASE_NODISCARD enum base_status sim_core_folder_copy(const char *dir, struct sim
 // NOT_FOUND, IO.
 BASE_NODISCARD enum base_status sim_core_folder_time(const char *dir, uint64_t *out_wall_us,
                                                      struct base_error *error);
+// At most so many bytes of content are there for devices to pull.
+uint64_t sim_core_folder_content(const char *dir);
 // What it takes of the memory; 0 where it lies on a disk.
 uint64_t sim_core_folder_bytes(const struct sim_core_folder *folder);
 void sim_core_folder_remove(struct sim_core_folder *folder);

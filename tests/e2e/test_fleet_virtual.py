@@ -92,6 +92,28 @@ class FleetVirtual(unittest.TestCase):
                           "rolled_back": (0, 0, 0), "current": (DEVICES, 0, 0)})
         self.assertIsNone(result["latency_warning"])
 
+    def test_memory_is_as_the_preflight_said(self):
+        """Most of it is the awake devices', and all of them are awake at once. What one that sleeps takes is measured in the same run."""
+        devices = 3000
+        out = self.stack.path("out-memory")
+        run = subprocess.run([program("walle-fleet-sim"), "run", "--virtual", self.stack.path("gateway"), "--root", self.stack.path("root.1"),
+                              "--devices", str(devices), "--no-live", "--out", out, "--arrival-rate", "20000", "--duration", "8"],
+                             capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL)
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        with open(os.path.join(out, "run.json"), encoding="utf-8") as file:
+            result = json.load(file)
+        self.assertGreater(result["saved_states"]["devices"], 100)  # of the first stage: others have nothing to save
+        self.assertLess(result["saved_states"]["without_base"], 10)
+        self.assertGreater(result["saved_states"]["checked"], 0)
+        self.assertEqual(result["saved_states"]["disagreed"], 0)
+        self.assertGreater(result["virtual"]["folder_bytes"], 50 * devices)
+        budget = int(re.search(r"(?m)^  memory +(\d+) MiB of", run.stdout + run.stderr).group(1))
+        if not os.environ.get("WALLE_SANITIZE"):  # a sanitizer has memory of its own
+            self.assertLess(result["peak_rss_bytes"] / 2**20, 1.1 * budget)
+            self.assertGreater(result["peak_rss_bytes"] / 2**20, 0.75 * budget)  # nine of ten are offered nothing yet
+            self.assertGreater(result["virtual"]["dormant_bytes"], 200)
+            self.assertLess(result["virtual"]["dormant_bytes"], 5000)  # so few devices pay for the tables of every shard
+
     def test_nothing_is_left_behind(self):
         def there():
             return {name for name in os.listdir("/dev/shm") if name.startswith("walle-virtual-")}
