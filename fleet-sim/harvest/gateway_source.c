@@ -18,6 +18,7 @@ struct sim_source {
     // A folder.
     struct sim_core_gateway *gateway;
     struct sim_virtual_clock clock;
+    uint32_t window;
     struct base_log log;
     // A connection.
     struct event_base *base;
@@ -45,6 +46,8 @@ enum base_status sim_source_folder(const char *dir, struct sim_source **out_sour
         .dir = dir,
         .clock = &source->clock,
         .seed = 1,
+        .devices = 1,
+        .window = &source->window,
         .log = &source->log,
     };
     enum base_status status = sim_core_gateway_new(&options, &source->gateway, error);

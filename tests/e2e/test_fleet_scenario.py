@@ -70,6 +70,19 @@ class FleetScenario(unittest.TestCase):
             file.write("table os\n1 android\nzone eu 1\n")
         self.assertIn("wrong-people.conf:3: no row above", self.play("walle-19m.conf", "--population", path, status=2)[0])
 
+    def test_networks_are_near_and_far(self):
+        """On links of the built-in population the release takes longer than where all are equally far, and reaches everybody."""
+        _, near, _ = self.play("walle-19m.conf", "--devices", "1500")
+        _, far, _ = self.play("walle-19m.conf", "--devices", "1500", "--links", "network")
+        for result in (near, far):
+            self.assertEqual((result["outcome"], result["versions"][0]["ran"]), ("passed", 1500))
+        # All take two ways of 20 ms; of the others most are on wifi and 5g, some lose messages, and some are away for a while.
+        near, far = (result["latency_us"]["checkin_from_intended"] for result in (near, far))
+        self.assertLess(near["p99"], 50000)
+        self.assertGreater(far["p99"], 200000)
+        self.assertGreater(far["max"], 1000000)
+        self.assertTrue(20000 < far["p50"] < 90000, far)
+
     def test_a_wrong_line_is_named(self):
         path = self.stack.path("wrong.conf")
         with open(path, "w", encoding="utf-8") as file:

@@ -101,6 +101,8 @@ static void wrong_lines_are_named(void **state)
         {"max-failure = 1%\n", ":1: --max-failure is for simulate"},
         {"arrivals = ramp:1\n", "--arrivals: ramp:A:B:S is expected"},
         {"where = os ==\n", ":1: --where, column"},
+        {"links = near\n", ":1: --links near: constant or network is expected"},
+        {"links = network\n", "--links network is for virtual time"},
         {"devices =\n", ":1: --devices : a number"},
     };
     for (size_t i = 0; i < TEST_COUNT(table); i++) {
