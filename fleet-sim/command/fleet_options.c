@@ -93,6 +93,9 @@ enum key {
     KEY_ARRIVALS,
     KEY_POPULATION,
     KEY_LINKS,
+    KEY_ZOMBIES,
+    KEY_CLONES,
+    KEY_PRESENCE,
     KEY_DEVICES = 'n',
 };
 
@@ -172,6 +175,12 @@ static const struct argp_option table[] = {
     {"strangers", KEY_STRANGERS, 0, 0,
      "In virtual time devices enrol by themselves, as a device with an enrolment token does; with "
      "this they show no credential, and a gate counts them with --trust-unproven alone",
+     GROUP_RUN},
+    {"zombies", KEY_ZOMBIES, "SHARE", 0, "Devices that come once and never again (0)", GROUP_RUN},
+    {"clones", KEY_CLONES, "SHARE", 0, "Devices that have the id of another one (0)", GROUP_RUN},
+    {"presence", KEY_PRESENCE, "always|day:H", 0,
+     "Devices wake whenever they are due, or only while people have the app open, through their "
+     "day from hour H of UTC (always)",
      GROUP_RUN},
     {"links", KEY_LINKS, "constant|network", 0,
      "In virtual time: all messages take 20 ms, or what each device's class of network takes, with "
@@ -313,6 +322,12 @@ static error_t on_people_option(int key, const char *value, struct sim_parse *pa
         return sim_take_arrivals(parse, value);
     case KEY_POPULATION:
         return sim_take_text(parse, "population", value, parse->out->population);
+    case KEY_ZOMBIES:
+        return sim_take_share(parse, "zombies", value, &parse->out->zombie_ppm);
+    case KEY_CLONES:
+        return sim_take_share(parse, "clones", value, &parse->out->clone_ppm);
+    case KEY_PRESENCE:
+        return sim_take_presence(parse, value);
     case KEY_LINKS:
         return sim_take_links(parse, value);
     case KEY_SCENARIO:
@@ -590,8 +605,7 @@ static enum base_status check_run(struct sim_parse *parse)
 // Where people live, as the first of them say.
 static void count_zones(const struct sim_options *options, struct sim_arrival_fleet *fleet)
 {
-    const struct sim_population population = {options->seed, options->beta_per_10000,
-                                              options->people};
+    const struct sim_population population = sim_options_population(options);
     for (uint32_t i = 0; i < ZONES_COUNTED; i++) {
         struct sim_traits traits;
         sim_population_draw(&population, i, &traits);

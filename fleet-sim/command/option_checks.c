@@ -124,8 +124,7 @@ enum base_status sim_check_junit(const struct sim_options *options, struct base_
 enum base_status sim_check_somebody(const struct sim_options *options,
                                     const struct sim_words *words, struct base_error *error)
 {
-    const struct sim_population population = {options->seed, options->beta_per_10000,
-                                              options->people};
+    const struct sim_population population = sim_options_population(options);
     bool where = options->where.cond_count > 0;
     if (sim_options_want(options, &population, sim_options_index(options, &population, 0))) {
         return BASE_OK;

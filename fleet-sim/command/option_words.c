@@ -167,6 +167,22 @@ error_t sim_take_links(struct sim_parse *parse, const char *value)
     return 0;
 }
 
+error_t sim_take_presence(struct sim_parse *parse, const char *value)
+{
+    static const char day[] = "day:";
+    uint64_t hour = 0;
+    bool always = strcmp(value, "always") == 0;
+    if (!always && (strncmp(value, day, sizeof(day) - 1) != 0 ||
+                    base_str_u64(base_str_of(value + sizeof(day) - 1), &hour) != BASE_OK ||
+                    hour >= SIM_DAY_HOURS)) {
+        return sim_option_refuse(parse, "presence", value,
+                                 "always or day:H is expected, H from 0 to 23");
+    }
+    parse->out->presence = !always;
+    parse->out->presence_hour = (uint32_t)hour;
+    return 0;
+}
+
 error_t sim_take_business(struct sim_parse *parse, const char *value)
 {
     char *end = NULL;

@@ -47,6 +47,7 @@ error_t sim_take_target(struct sim_parse *parse, const char *value);
 error_t sim_take_rate(struct sim_parse *parse, const char *value);
 error_t sim_take_arrivals(struct sim_parse *parse, const char *value);
 error_t sim_take_links(struct sim_parse *parse, const char *value);
+error_t sim_take_presence(struct sim_parse *parse, const char *value);
 error_t sim_take_business(struct sim_parse *parse, const char *value);
 error_t sim_take_port(struct sim_parse *parse, const char *value);
 error_t sim_take_key(struct sim_parse *parse, const char *value);

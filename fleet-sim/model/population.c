@@ -102,7 +102,11 @@ static const struct sim_network networks[] = {
 
 uint64_t sim_population_device_id(const struct sim_population *population, uint64_t index)
 {
-    return sim_draw(population->seed, index, SIM_STREAM_ID);
+    uint64_t fate = population->clone_ppm > 0 && index > 0
+                        ? sim_draw(population->seed, index, SIM_STREAM_CLONE)
+                        : UINT64_MAX;
+    bool clone = sim_chance(fate, population->clone_ppm);
+    return sim_draw(population->seed, clone ? index - 1 : index, SIM_STREAM_ID);
 }
 
 // Picks by weight among the values of `group`.

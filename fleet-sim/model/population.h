@@ -20,6 +20,7 @@ struct sim_population {
     uint64_t seed;
     uint32_t beta_per_10000;         // share of the beta channel, where the file has no channels
     const struct sim_people *people; // NULL: the built-in one
+    uint32_t clone_ppm;              // devices that have the id of the one before them
 };
 
 // Indexes into the trait's value table; SIM_TRAIT_ABSENT: the device has no such attribute.
@@ -28,7 +29,7 @@ struct sim_traits {
     uint8_t value[SIM_TRAIT_COUNT];
 };
 
-// Unique within a seed: a bijection of the index.
+// Unique within a seed, clones aside: a bijection of the index.
 uint64_t sim_population_device_id(const struct sim_population *population, uint64_t index);
 void sim_population_draw(const struct sim_population *population, uint64_t index,
                          struct sim_traits *out);

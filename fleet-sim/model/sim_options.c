@@ -52,8 +52,7 @@ uint32_t sim_options_slots(const struct sim_options *options)
 
 bool sim_options_meet(const struct sim_options *options, const struct sim_predicate *predicate)
 {
-    const struct sim_population population = {options->seed, options->beta_per_10000,
-                                              options->people};
+    const struct sim_population population = sim_options_population(options);
     for (uint32_t i = 0; i < options->devices; i++) {
         struct sim_traits traits;
         struct pol_attr items[SIM_ATTRS_COUNT];

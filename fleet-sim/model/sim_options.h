@@ -38,6 +38,10 @@ struct sim_options {
     uint32_t beta_per_10000;
     char population[SIM_TEXT_MAX]; // file; empty: the built-in one
     struct sim_people *people;     // of that file; sim_options_done frees it
+    uint32_t zombie_ppm;           // devices that come once and never again
+    uint32_t clone_ppm;            // devices that have the id of another
+    bool presence;                 // devices wake when people have the app open
+    uint32_t presence_hour;        // ... of UTC at which the run begins
     struct sim_predicate where;    // the fleet is drawn from devices like this
     const struct pol_expr *target; // ... and from this one; NULL: everybody. In target_program
     uint8_t *target_program;       // heap; sim_options_done frees it
@@ -123,6 +127,15 @@ static inline uint64_t sim_options_task_id(const struct sim_options *options)
 
 // Shards of the run: one a thread; in virtual time as many as its number of devices says.
 uint32_t sim_options_shards(const struct sim_options *options);
+// Who the devices are.
+static inline struct sim_population sim_options_population(const struct sim_options *options)
+{
+    return (struct sim_population){.seed = options->seed,
+                                   .beta_per_10000 = options->beta_per_10000,
+                                   .people = options->people,
+                                   .clone_ppm = options->clone_ppm};
+}
+
 // Devices in memory at once, as the options have it.
 uint32_t sim_options_slots(const struct sim_options *options);
 // Index in the population of the fleet's device `number`: that, or the first one of its own series

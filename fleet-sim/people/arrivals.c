@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "people/people_lines.h"
+#include "people/presence.h"
 #include "people/sim_local_file.h"
 
 #include <stdlib.h>
@@ -29,11 +30,6 @@ struct sim_arrivals {
     uint64_t whole; // devices << COUNT_BITS
     bool named;     // the knots are points that somebody named
 };
-
-// Hours of local time in which people take up their phones: shares of the day in parts per
-// thousand, few before six, a rise at noon, most in the evening.
-static const uint16_t day_hours[SIM_DAY_HOURS] = {24, 14, 9,  7,  7,  12, 26, 40, 45, 44, 43, 45,
-                                                  54, 50, 44, 43, 44, 48, 56, 66, 78, 85, 72, 44};
 
 static uint64_t scaled(uint64_t value, uint64_t up, uint64_t down)
 {
@@ -225,7 +221,7 @@ static uint64_t day_share(uint32_t step, uint64_t *out_of)
     uint64_t sum = 0;
     uint64_t whole = 0;
     for (uint32_t i = 0; i < DAY_STEPS; i++) {
-        uint64_t part = day_hours[i * SIM_DAY_HOURS / DAY_STEPS];
+        uint64_t part = sim_day_hours[i * SIM_DAY_HOURS / DAY_STEPS];
         sum += i < step % DAY_STEPS ? part : 0;
         whole += part;
     }

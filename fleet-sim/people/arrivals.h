@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "people/presence.h"
 
 #include <stdint.h>
 
@@ -25,7 +26,6 @@
 #define SIM_ARRIVAL_POINTS_MAX 16u // of a curve that the report compares at each of its points
 #define SIM_ARRIVAL_SECONDS    1000000u
 #define SIM_ARRIVAL_RATE_MAX   10000000u
-#define SIM_DAY_HOURS          24u
 
 struct sim_arrivals;
 

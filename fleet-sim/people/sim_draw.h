@@ -27,7 +27,8 @@ enum sim_stream {
     SIM_STREAM_LOSS,
     SIM_STREAM_BURST,
     SIM_STREAM_OFFLINE,
-    SIM_STREAM_FATE, // zombies, clones, reinstalls
+    SIM_STREAM_ZOMBIE,
+    SIM_STREAM_CLONE,
     SIM_STREAM_ONLINE,
 };
 

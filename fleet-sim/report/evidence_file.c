@@ -38,7 +38,7 @@ static void describe_population(const struct sim_run_result *result, struct wire
 {
     const struct dev_crypto_port *crypto = dev_crypto_openssl();
     const struct sim_options *options = result->options;
-    struct sim_population population = {options->seed, options->beta_per_10000, options->people};
+    struct sim_population population = sim_options_population(options);
     struct dev_hash_state state;
     crypto->hash_begin(crypto->ctx, &state, NULL);
     for (uint32_t i = 0; i < options->devices; i++) {

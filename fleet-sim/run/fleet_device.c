@@ -507,6 +507,24 @@ static void set_timer(struct sim_shard *shard, struct sim_awake *awake, uint64_t
     }
 }
 
+// When a device that has nothing to do wakes again: when it is due, or when somebody has its app
+// open after that; a zombie never.
+static uint64_t wakes_ms(const struct sim_shard *shard, const struct sim_awake *awake,
+                         uint64_t due_ms)
+{
+    const struct sim_options *options = shard->options;
+    uint64_t fate = sim_draw(options->seed, awake->index, SIM_STREAM_ZOMBIE);
+    if (sim_chance(fate, options->zombie_ppm)) {
+        return SIM_WHEEL_NONE - 1;
+    }
+    if (!options->presence) {
+        return due_ms;
+    }
+    const struct sim_person person = {options->seed, awake->index, sim_traits_zone(&awake->traits),
+                                      options->presence_hour};
+    return sim_presence_next_ms(&person, due_ms);
+}
+
 void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
 {
     if (awake->enrolling != NULL) {
@@ -564,6 +582,7 @@ void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t 
         due_ms = session_ms < due_ms ? session_ms : due_ms;
         uint32_t business_ms = sim_business_next_ms(shard, awake->device);
         due_ms = business_ms < due_ms ? business_ms : due_ms;
+        due_ms = wakes_ms(shard, awake, due_ms);
         sleep_until(shard, awake, due_ms < SIM_WHEEL_NONE ? (uint32_t)due_ms : SIM_WHEEL_NONE - 1);
         return;
     }

@@ -221,8 +221,7 @@ enum base_status sim_shard_init(struct sim_shard *shard, const struct sim_share 
 {
     memset(shard, 0, sizeof(*shard));
     shard->options = options;
-    shard->population =
-        (struct sim_population){options->seed, options->beta_per_10000, options->people};
+    shard->population = sim_options_population(options);
     shard->clock = share->clock != NULL ? *share->clock : *base_clock_real();
     shard->virtual_time = share->clock != NULL;
     shard->start_us = shard->clock.mono_us(shard->clock.ctx);

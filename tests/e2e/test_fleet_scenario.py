@@ -38,7 +38,7 @@ class FleetScenario(unittest.TestCase):
         out = self.stack.path("out-" + os.path.basename(name))
         run = subprocess.run([program("walle-fleet-sim"), "run", "--scenario", os.path.join(SCENARIOS, name), "--virtual",
                               self.stack.path("gateway"), "--root", self.stack.path("root.1"), "--no-live", "--out", out, *arguments],
-                             capture_output=True, text=True, timeout=500, stdin=subprocess.DEVNULL)
+                             capture_output=True, text=True, timeout=500, stdin=subprocess.DEVNULL, cwd=SOURCE)
         text = run.stdout + run.stderr
         self.assertEqual(run.returncode, status, text[-3000:])
         if status not in (0, 1):
@@ -82,6 +82,28 @@ class FleetScenario(unittest.TestCase):
         self.assertGreater(far["p99"], 200000)
         self.assertGreater(far["max"], 1000000)
         self.assertTrue(20000 < far["p50"] < 90000, far)
+
+    def test_scenarios_that_ship(self):
+        """Each passes, with few devices; of a day its first hours."""
+        shorter = {"day.conf": ("--until-coverage", "3%"), "walle-19m.conf": ("--duration", "1200")}
+        names = sorted(os.listdir(SCENARIOS))
+        self.assertEqual(len(names), 5)
+        for name in names:
+            with self.subTest(name):
+                _, result, _ = self.play(name, "--devices", "400", *shorter.get(name, ()))
+                self.assertEqual((result["outcome"], result["totals"]["run_failures"]), ("passed", 0))
+
+    def test_who_comes_once_and_who_is_double(self):
+        options = ("--devices", "600", "--checkin-interval", "60", "--until-coverage", "0", "--duration", "1140")
+        totals = {}
+        for name, more in (("plain", ()), ("zombies", ("--zombies", "50%")), ("presence", ("--presence", "day:16")), ("clones", ("--clones", "10%"))):
+            _, result, _ = self.play("walle-19m.conf", *options, *more)
+            self.assertEqual(result["outcome"], "passed", name)
+            self.assertEqual(result["totals"]["arrived"], 600)
+            totals[name] = result["totals"]["wakes"]
+        self.assertTrue(0.45 < (totals["zombies"] - 600) / (totals["plain"] - 600) < 0.6, totals)  # half of them wake no more
+        self.assertLess(totals["presence"] - 600, 0.2 * (totals["plain"] - 600), totals)  # at midnight
+        self.assertGreater(totals["clones"], 0.9 * totals["plain"])
 
     def test_a_wrong_line_is_named(self):
         path = self.stack.path("wrong.conf")

@@ -48,6 +48,22 @@ static void ids_are_unique(void **state)
     free(ids);
 }
 
+// One in ten has the id of the one before it, and nothing else of it.
+static void clones_share_an_id(void **state)
+{
+    (void)state;
+    struct sim_population population = {.seed = 42, .clone_ppm = 100000};
+    const struct sim_population plain = {.seed = 42};
+    uint32_t clones = 0;
+    for (uint32_t i = 1; i < 10000; i++) {
+        uint64_t id = sim_population_device_id(&population, i);
+        bool clone = id == sim_population_device_id(&plain, i - 1);
+        assert_true(clone || id == sim_population_device_id(&plain, i));
+        clones += clone;
+    }
+    assert_true(clones > 900 && clones < 1100);
+}
+
 // Share of devices with this value, in parts per thousand; `os` limits to one system.
 static double share(const uint32_t counts[SIM_TRAIT_VALUES_MAX], uint32_t total, uint32_t value)
 {
@@ -147,11 +163,9 @@ static void attributes_agree(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_seed_same_fleet),
-        cmocka_unit_test(ids_are_unique),
-        cmocka_unit_test(marginals_are_those_of_the_tables),
-        cmocka_unit_test(widest_is_widest),
-        cmocka_unit_test(attributes_agree),
+        cmocka_unit_test(same_seed_same_fleet), cmocka_unit_test(ids_are_unique),
+        cmocka_unit_test(clones_share_an_id),   cmocka_unit_test(marginals_are_those_of_the_tables),
+        cmocka_unit_test(widest_is_widest),     cmocka_unit_test(attributes_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
