@@ -46,7 +46,6 @@ enum base_status sim_source_folder(const char *dir, struct sim_source **out_sour
         .dir = dir,
         .clock = &source->clock,
         .seed = 1,
-        .devices = 1,
         .window = &source->window,
         .log = &source->log,
     };
