@@ -8,7 +8,7 @@ fleet.virtual.wall_s         seconds on this machine from the start of the progr
 fleet.virtual.peak_mib       peak memory: resident, or resident of its own plus the gateway's files, which lie in memory; peer: the
                              bar of 12,288 MiB.
 fleet.virtual.dormant_bytes  memory a device while nearly all of the fleet is dormant, gateway state included: what the run has when
-                             the last one is online, less what one of 1,000 devices has; peer: the bar of 200 B.
+                             the last one is online, less what one of 10,000 has; peer: the bar of 200 B.
 
 The scenario is conf/scenarios/walle-19m.conf: 7 parts of 22 are online at minute 7, all at minute 19. Devices are born with a root,
 two of whose keys sign the release; each runs the device runtime, and the gateway is its core as it ships. It fails where the run
@@ -28,7 +28,7 @@ from enrolled import read_listeners
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
-DEVICES, DEVICES_QUICK, DEVICES_BASE = 22000000, 200000, 1000
+DEVICES, DEVICES_QUICK, DEVICES_BASE = 22000000, 200000, 10000
 WALL_BAR_S, MEMORY_BAR_MIB, DORMANT_BAR = 1140, 12288, 200
 SHORT_MAX = 0.5  # points below the ideal curve
 STAGES = [{"name": "full", "kind": "full", "percent": 100, "min_sample": 500, "min_dwell_s": 1, "max_failure": 0.02}]
@@ -50,7 +50,7 @@ class Sampler:
         found = {}
         for name in os.listdir(f"/proc/{self.pid}/fd"):
             path = os.readlink(f"/proc/{self.pid}/fd/{name}")
-            if path.startswith("/dev/shm/walle-fleet-sim-"):
+            if path.startswith("/dev/shm/walle-virtual-"):
                 found[path] = os.stat(path).st_blocks * 512
         return sum(found.values())
 
