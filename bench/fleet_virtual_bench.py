@@ -170,7 +170,8 @@ def main():
               "oracles_broken": [item["name"] for item in result["oracles"] if not item["holds"]]}
     keep([row("wall_s", round(took_s, 1), WALL_BAR_S, "s", detail),
           row("peak_mib", round(peak / 1048576, 1), MEMORY_BAR_MIB, "MiB", {"devices": devices}),
-          row("dormant_bytes", round((last - base) / (devices - DEVICES_BASE), 1), DORMANT_BAR, "B", {"devices": devices})])
+          row("dormant_bytes", round((last - base) / (devices - DEVICES_BASE), 1), DORMANT_BAR, "B",
+              {"devices": devices, "as_the_run_says": result["virtual"].get("dormant_bytes")})])
     for point in ideal["at_points"] if ideal else []:
         print(f"at {point['ideal_s']:.0f} s {point['ran']:.0f} of {point['devices']:.0f} devices had run it, "
               f"{point['short_points']:.3f} points short of the ideal")
