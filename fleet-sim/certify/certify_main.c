@@ -3,9 +3,9 @@
 // end; what was played by then certifies nothing.
 #include "certify/certify.h"
 
-#include "base/os/errno_status.h"
 #include "base/text/near_option.h"
 #include "model/sim_exit.h"
+#include "swarm/child_run.h"
 #include "wire/digest.h"
 
 #include <argp.h>
@@ -13,7 +13,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define DEVICES_DEFAULT 3000
@@ -136,23 +135,6 @@ static error_t on_option(int key, char *value, struct argp_state *state)
     }
 }
 
-static enum base_status folder_make(const char *path, struct base_error *error)
-{
-    char part[SIM_TEXT_MAX];
-    size_t size = strlen(path);
-    for (size_t i = 1; i <= size; i++) {
-        if (path[i] == '/' || path[i] == '\0') {
-            memcpy(part, path, i);
-            part[i] = '\0';
-            if (mkdir(part, 0777) != 0 && errno != EEXIST) {
-                return base_error_set(error, base_status_of_errno(errno), "--out %s: %s", part,
-                                      strerror(errno));
-            }
-        }
-    }
-    return BASE_OK;
-}
-
 // One of before would pass for this one, should this one not come about.
 static void certificate_remove(const char *folder)
 {
@@ -169,7 +151,7 @@ static enum base_status certify(const struct sim_certify_options *options, FILE 
 {
     static struct sim_certify_pack pack;
     BASE_TRY(sim_certify_pack_read(options->pack, &pack, error));
-    BASE_TRY(folder_make(options->out, error));
+    BASE_TRY(sim_folder_make(options->out, error));
     certificate_remove(options->out);
     struct sim_certify_result result = {.options = options, .pack = &pack};
     result.runs = calloc((size_t)pack.count * options->seeds, sizeof(result.runs[0]));

@@ -6,26 +6,17 @@
 
 #include "base/clock.h"
 #include "model/sim_exit.h"
+#include "swarm/child_run.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <jansson.h>
-#include <signal.h>
-#include <spawn.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define WORDS_MAX 40
 
-extern char **environ;
-
 struct job {
-    pid_t pid;   // 0: none
+    struct sim_child child;
     uint32_t at; // of the result's runs
-    char folder[SIM_TEXT_MAX + 32];
 };
 
 struct play {
@@ -84,51 +75,15 @@ static void words_of(const struct sim_certify_result *result, uint32_t at, const
     words[count] = NULL;
 }
 
-static void remove_run(const struct job *job)
-{
-    static const char *const files[] = {"run.json",    "report.html",  "timeline.csv",
-                                        "latency.csv", "coverage.csv", "repro.txt",
-                                        "digest.bin",  "arguments.bin"};
-    char path[SIM_TEXT_MAX + 64];
-    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-        (void)snprintf(path, sizeof(path), "%s/%s", job->folder, files[i]);
-        (void)unlink(path);
-    }
-    (void)rmdir(job->folder);
-    (void)snprintf(path, sizeof(path), "%s.log", job->folder);
-    (void)unlink(path);
-}
-
 static enum base_status begin(struct play *play, struct job *job, struct base_error *error)
 {
     char texts[6][32];
     const char *words[WORDS_MAX];
-    char log[SIM_TEXT_MAX + 48];
-    posix_spawn_file_actions_t actions;
     job->at = play->next++;
-    (void)snprintf(job->folder, sizeof(job->folder), "%s/run-%u", play->result->options->out,
-                   job->at);
-    (void)snprintf(log, sizeof(log), "%s.log", job->folder);
-    words_of(play->result, job->at, job->folder, texts, words);
-    remove_run(job); // of another certificate
-    int failed = posix_spawn_file_actions_init(&actions);
-    if (failed == 0) {
-        failed = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log,
-                                                  O_WRONLY | O_CREAT | O_TRUNC, 0666);
-    }
-    if (failed == 0) {
-        failed = posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-    }
-    if (failed == 0) {
-        failed = posix_spawn(&job->pid, "/proc/self/exe", &actions, NULL,
-                             (char *const *)(uintptr_t)words, environ);
-    }
-    (void)posix_spawn_file_actions_destroy(&actions);
-    if (failed != 0) {
-        job->pid = 0;
-        return base_error_set(error, BASE_ERR_IO, "a run cannot be started: %s", strerror(failed));
-    }
-    return BASE_OK;
+    (void)snprintf(job->child.folder, sizeof(job->child.folder), "%s/run-%u",
+                   play->result->options->out, job->at);
+    words_of(play->result, job->at, job->child.folder, texts, words);
+    return sim_child_begin(&job->child, words, error);
 }
 
 // Of the run's rollout, and of nothing else. False: it releases another version.
@@ -171,29 +126,15 @@ static double stopped_s(const json_t *root)
     return 0;
 }
 
-static bool oracles_hold(const json_t *root)
-{
-    size_t index;
-    const json_t *oracle;
-    bool hold = true;
-    json_array_foreach(json_object_get(root, "oracles"), index, oracle)
-    {
-        hold = hold && json_is_true(json_object_get(oracle, "holds"));
-    }
-    return hold;
-}
-
 static enum base_status read_run(const struct play *play, const struct job *job, int status,
                                  struct base_error *error)
 {
-    char path[SIM_TEXT_MAX + 48];
-    json_error_t why;
     struct sim_certify_run *run = &play->result->runs[job->at];
-    (void)snprintf(path, sizeof(path), "%s/run.json", job->folder);
     bool ended = WIFEXITED(status) && WEXITSTATUS(status) <= SIM_EXIT_FAILED;
-    json_t *root = ended ? json_load_file(path, 0, &why) : NULL;
+    json_t *root = ended ? sim_child_report(&job->child) : NULL;
     if (root == NULL) {
-        return base_error_set(error, BASE_ERR_IO, "a run came to nothing: see %s.log", job->folder);
+        return base_error_set(error, BASE_ERR_IO, "a run came to nothing: see %s.log",
+                              job->child.folder);
     }
     bool healthy = job->at < play->result->options->seeds;
     if (!take_rollout(root, play->result->options, run)) {
@@ -204,7 +145,7 @@ static enum base_status read_run(const struct play *play, const struct job *job,
     run->harmed = (uint64_t)json_integer_value(json_object_get(root, "exposed"));
     run->ended_s = json_number_value(json_object_get(root, "duration_s"));
     run->stopped_s = run->stopped ? stopped_s(root) : 0;
-    run->good = oracles_hold(root) && (run->stopped || run->completed);
+    run->good = sim_report_broken(root) == NULL && (run->stopped || run->completed);
     run->harmed = healthy ? 0 : run->harmed;
     json_decref(root);
     return BASE_OK;
@@ -216,11 +157,11 @@ static enum base_status take_ended(struct play *play, pid_t pid, int status,
     uint32_t total = play->result->pack->count * play->result->options->seeds;
     for (uint32_t i = 0; i < play->result->options->jobs; i++) {
         struct job *job = &play->jobs[i];
-        if (job->pid == pid) {
-            job->pid = 0;
+        if (job->child.pid == pid) {
+            job->child.pid = 0;
             BASE_TRY(read_run(play, job, status, error));
             if (play->result->runs[job->at].good) {
-                remove_run(job);
+                sim_child_remove(&job->child);
             }
             play->ended++;
             if (play->ended % play->result->options->seeds == 0) {
@@ -235,10 +176,7 @@ static enum base_status take_ended(struct play *play, pid_t pid, int status,
 static void stop_all(struct play *play)
 {
     for (uint32_t i = 0; i < play->result->options->jobs; i++) {
-        if (play->jobs[i].pid != 0) {
-            (void)kill(play->jobs[i].pid, SIGTERM);
-            (void)waitpid(play->jobs[i].pid, NULL, 0);
-        }
+        sim_child_stop(&play->jobs[i].child);
     }
 }
 
@@ -248,7 +186,7 @@ static enum base_status play_all(struct play *play, const volatile int *interrup
     uint32_t total = play->result->pack->count * play->result->options->seeds;
     while (play->ended < total) {
         for (uint32_t i = 0; i < play->result->options->jobs && play->next < total; i++) {
-            if (play->jobs[i].pid == 0) {
+            if (play->jobs[i].child.pid == 0) {
                 BASE_TRY(begin(play, &play->jobs[i], error));
             }
         }

@@ -1,5 +1,6 @@
 // walle-fleet-sim: the program. Options, signals, and the run; `walle-fleet-sim tunnel` is the law
-// of the tunnel on a fleet of its own, `walle-fleet-sim law` compares a run with the gateway's log.
+// of the tunnel on a fleet of its own, `walle-fleet-sim law` compares a run with the gateway's log;
+// `certify`, `swarm` and `shrink` play many runs.
 // Main thread. A signal only sets a flag that the coordinator looks at, so a run that is
 // interrupted still writes its reports. The exit status is enum sim_exit of run/fleet_run.h for a
 // run; the two other commands have their own, in their help.
@@ -13,6 +14,7 @@
 #include "harvest/harvest.h"
 #include "run/fleet_run.h"
 
+#include "swarm/sim_case.h"
 #include "tunnel/tunnel_law.h"
 
 #include <signal.h>
@@ -55,6 +57,12 @@ int main(int argc, char **argv)
     }
     if (argc > 1 && strcmp(argv[1], "diff") == 0) {
         return sim_diff_main(argc - 1, argv + 1, stdout);
+    }
+    if (argc > 1 && strcmp(argv[1], "swarm") == 0) {
+        return sim_swarm_main(argc - 1, argv + 1, stdout);
+    }
+    if (argc > 1 && strcmp(argv[1], "shrink") == 0) {
+        return sim_shrink_main(argc - 1, argv + 1, stdout);
     }
     struct sim_options *options = calloc(1, sizeof(*options));
     struct base_error error = {.status = BASE_OK};

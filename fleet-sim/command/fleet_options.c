@@ -96,6 +96,9 @@ enum key {
     KEY_ZOMBIES,
     KEY_CLONES,
     KEY_PRESENCE,
+    KEY_FAULT,
+    KEY_FIRST_DEVICE,
+    KEY_FAULTS_UNTIL,
     KEY_DEVICES = 'n',
 };
 
@@ -105,6 +108,9 @@ enum group { GROUP_BOTH = 1, GROUP_RUN, GROUP_SIMULATE };
 static const struct argp_option table[] = {
     {0, 0, 0, 0, "Both commands:", GROUP_BOTH},
     {"devices", KEY_DEVICES, "N", 0, "Virtual devices (1000)", GROUP_BOTH},
+    {"first-device", KEY_FIRST_DEVICE, "N", 0,
+     "Index in the population of the first of them: some devices of a larger fleet (0)",
+     GROUP_BOTH},
     {"seed", KEY_SEED, "S", 0, "Of the population and of everything drawn (1)", GROUP_BOTH},
     {"threads", KEY_THREADS, "T", 0, "Threads that run devices (1)", GROUP_BOTH},
     {"out", KEY_OUT, "DIR", 0, "Where the reports go (out/fleet)", GROUP_BOTH},
@@ -120,6 +126,13 @@ static const struct argp_option table[] = {
      "'PREDICATE => BEHAVIOUR @ PROBABILITY [each]' on the bad versions; behaviours: crash, "
      "exception [N], hang, slow [MS], wrong; 'each' draws anew at each activation; may be given "
      "again",
+     GROUP_BOTH},
+    {"fault", KEY_FAULT, "FAULT", 0,
+     "'FAMILY:KIND [AMOUNT] @ PROBABILITY [where PREDICATE]': what goes wrong around the devices; "
+     "listed below; may be given again",
+     GROUP_BOTH},
+    {"faults-until", KEY_FAULTS_UNTIL, "SECONDS", 0,
+     "From then on no --fault happens any more, and everybody has to come to the release (never)",
      GROUP_BOTH},
     {"real-every", KEY_REAL_EVERY, "N", 0,
      "One device in N does all work for real, nothing shared (10000; 0: none)", GROUP_BOTH},
@@ -284,6 +297,7 @@ static const struct number_option {
     size_t at; // a uint32_t of struct sim_options
 } number_options[] = {
     {KEY_DEVICES, "devices", {1, SIM_DEVICES_MAX}, AT(devices)},
+    {KEY_FIRST_DEVICE, "first-device", {0, SIM_DEVICES_MAX}, AT(first_device)},
     {KEY_THREADS, "threads", {1, SIM_THREADS_MAX}, AT(threads)},
     {KEY_REAL_EVERY, "real-every", {0, UINT32_MAX}, AT(real_every)},
     {KEY_AWAKE, "awake", {1, SIM_DEVICES_MAX}, AT(awake_max)},
@@ -298,6 +312,7 @@ static const struct number_option {
     {KEY_SESSIONS, "sessions", {0, 1000000}, AT(sessions)},
     {KEY_SESSION_EVERY, "session-every", {1, 86400}, AT(session_every_s)},
     {KEY_ACTIVE, "active", {1, SIM_ACTIVE_MAX}, AT(active_max)},
+    {KEY_FAULTS_UNTIL, "faults-until", {1, 1000000}, AT(faults.until_s)},
     {KEY_CONTENT, "content-mib", {1, SIM_CONTENT_MIB_MAX}, AT(content_mib)},
 };
 
@@ -442,6 +457,8 @@ static error_t on_option(int key, char *value, struct argp_state *state)
         return sim_take_port(parse, value);
     case KEY_BAD:
         return sim_take_rule(parse, value);
+    case KEY_FAULT:
+        return sim_take_fault(parse, value);
     case KEY_JUNIT:
         return sim_take_text(parse, "junit", value, options->junit);
     case KEY_METRICS:
@@ -664,6 +681,8 @@ static char *help_text(int key, const char *text, void *input)
                         text != NULL ? text : "");
     size_t at = used > 0 && used < HELP_BYTES_MAX ? (size_t)used : 0;
     sim_thresholds_help(whole + at, HELP_BYTES_MAX - at);
+    at += strlen(whole + at);
+    sim_faults_help(whole + at, HELP_BYTES_MAX - at);
     return whole; // argp frees it
 }
 
@@ -681,8 +700,8 @@ enum base_status sim_options_parse(int argc, char **argv, struct sim_options *ou
         (void)snprintf(out->behaviour, sizeof(out->behaviour), "triggers");
     } else if (argc < 2 || (strcmp(argv[1], "run") != 0 && strcmp(argv[1], "--help") != 0)) {
         return base_error_set(error, BASE_ERR_INVALID,
-                              "the first word is run, simulate, certify, conform, diff, verify, "
-                              "population, law or tunnel (see --help)");
+                              "the first word is run, simulate, certify, swarm, shrink, conform, "
+                              "diff, verify, population, law or tunnel (see --help)");
     } else {
         out->installation = base_entropy_u64();
     }
@@ -690,10 +709,10 @@ enum base_status sim_options_parse(int argc, char **argv, struct sim_options *ou
     const struct argp parser = {
         table,
         on_option,
-        help ? "run|simulate|certify|conform|diff|verify|population|law|tunnel" : NULL,
+        help ? "run|simulate|certify|swarm|shrink|conform|diff|verify|population|law|tunnel" : NULL,
         "Virtual devices, each the real device runtime, against a gateway (run) or in this process "
-        "(simulate); certify, conform, diff, verify, population, law and tunnel have a --help of "
-        "their "
+        "(simulate); certify, swarm, shrink, conform, diff, verify, population, law and tunnel "
+        "have a --help of their "
         "own.\vExamples:\n"
         "  walle-fleet-sim simulate --task BUILD --devices 1000 --out out/simulate\n"
         "  walle-fleet-sim run --devices 100000 --gateway http://127.0.0.1:8080 \\\n"

@@ -95,6 +95,17 @@ error_t sim_take_rule(struct sim_parse *parse, const char *value)
     return 0;
 }
 
+error_t sim_take_fault(struct sim_parse *parse, const char *value)
+{
+    struct base_error inner = {.status = BASE_OK};
+    if (sim_fault_add(&parse->out->faults, base_str_of(value), &inner) != BASE_OK) {
+        (void)base_error_set(parse->error, BASE_ERR_INVALID, "--fault %.60s, column %u: %s", value,
+                             inner.column, inner.text);
+        return EINVAL;
+    }
+    return 0;
+}
+
 error_t sim_take_where(struct sim_parse *parse, const char *value)
 {
     struct base_error inner = {.status = BASE_OK};

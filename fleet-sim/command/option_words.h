@@ -42,6 +42,7 @@ error_t sim_take_id(struct sim_parse *parse, const char *option, const char *val
 error_t sim_take_url(struct sim_parse *parse, const char *option, const char *value,
                      struct sim_url_place out);
 error_t sim_take_rule(struct sim_parse *parse, const char *value);
+error_t sim_take_fault(struct sim_parse *parse, const char *value);
 error_t sim_take_where(struct sim_parse *parse, const char *value);
 error_t sim_take_target(struct sim_parse *parse, const char *value);
 error_t sim_take_rate(struct sim_parse *parse, const char *value);

@@ -5,6 +5,7 @@
 // device that reports wrongly.
 #include "model/ledger.h"
 
+#include "model/facts.h"
 #include "model/zero_pages.h"
 
 #include <string.h>
@@ -155,6 +156,7 @@ void sim_ledger_activated(struct sim_ledger *ledger, uint32_t device, uint64_t a
 void sim_ledger_blocked(struct sim_ledger *ledger, uint32_t device, uint8_t version)
 {
     struct sim_ledger_entry *entry = &ledger->entries[device];
+    entry->blocked = version;
     if (version != SIM_VERSION_NONE && version == entry->marked) {
         ledger->counters.marked_lost++;
         entry->marked = SIM_VERSION_NONE;
@@ -248,7 +250,8 @@ void sim_counters_merge(struct sim_counters *into, const struct sim_counters *fr
 }
 
 static const char *const oracle_names[SIM_ORACLE_COUNT] = {
-    "verified", "permitted", "sealed", "exact", "recovered", "back", "stood", "exposure", "law"};
+    "verified", "permitted", "sealed", "exact", "recovered", "back",    "stood",
+    "exposure", "law",       "once",   "kept",  "calm",      "control", "ended"};
 static const char *const oracle_texts[SIM_ORACLE_COUNT] = {
     "nothing unverified ran on any device",
     "nothing ran outside its signed stage",
@@ -259,6 +262,11 @@ static const char *const oracle_texts[SIM_ORACLE_COUNT] = {
     "no device gave up a version that it was told to activate once more",
     "no more devices than allowed ran a bad version",
     "records offered = durable + queued + declared lost + gone with a kill, on every device",
+    "a task had one active version on every device, activated once",
+    "no device woke with another version, or a lower floor, than it went to sleep with",
+    "no device sent a storm of requests that failed",
+    "no device brought content to run once more what it had",
+    "after the faults every device came to the release, or off the one that went back",
 };
 
 const char *sim_oracle_name(enum sim_oracle oracle)
@@ -288,6 +296,13 @@ static const struct {
                              "there was no device"},
     [SIM_ORACLE_LAW] = {"no device behaved towards a gateway (--behaviour)",
                         "no device offered a record to a tunnel"},
+    [SIM_ORACLE_ONCE] = {"", "no version was activated"},
+    [SIM_ORACLE_KEPT] = {"more than a million devices", "no device slept and woke again"},
+    [SIM_ORACLE_CALM] = {"more than a million devices", "no request was made"},
+    [SIM_ORACLE_CONTROL] = {"", "no device was told to activate a version once more"},
+    [SIM_ORACLE_ENDED] = {"faults do not end (--faults-until), or the run ends too soon after them "
+                          "or after its rollout",
+                          "no device came online"},
 };
 
 const char *sim_oracle_nothing(enum sim_oracle oracle, const struct sim_oracle_result *result)
@@ -350,10 +365,22 @@ void sim_ledger_judge(const struct sim_ledger *const *ledgers, uint32_t ledger_c
     uint64_t over = limited && out->exposed > allowed ? out->exposed - allowed : 0;
     set(&out->oracle[SIM_ORACLE_EXPOSURE], limited, over, devices);
     set(&out->oracle[SIM_ORACLE_LAW], false, 0, 0);
+    set(&out->oracle[SIM_ORACLE_ONCE], true, sum.twice_active, sum.activations);
+    bool noted = devices <= SIM_FACTS_DEVICES_MAX;
+    set(&out->oracle[SIM_ORACLE_KEPT], noted, sum.kept_lost, sum.kept_compared);
+    set(&out->oracle[SIM_ORACLE_CALM], noted, sum.stormed, sum.requests);
+    set(&out->oracle[SIM_ORACLE_CONTROL], true, sum.marks_fetched, sum.marks_alone);
+    set(&out->oracle[SIM_ORACLE_ENDED], false, 0, 0);
     out->holds = true;
     for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
         out->holds = out->holds && out->oracle[i].holds;
     }
+}
+
+void sim_ledger_judge_ends(struct sim_verdict *verdict, uint64_t astray, uint64_t devices)
+{
+    set(&verdict->oracle[SIM_ORACLE_ENDED], true, astray, devices);
+    verdict->holds = verdict->holds && astray == 0;
 }
 
 void sim_ledger_judge_law(struct sim_verdict *verdict, uint64_t broken, uint64_t checked)

@@ -37,6 +37,7 @@ struct sim_ledger_entry {
     uint8_t previous;  // version active before the present one
     uint8_t before;    // version active before the first bad one it ran
     uint8_t outcome;   // enum wire_outcome_kind of the last run of the active version
+    uint8_t blocked;   // version that the device refuses since it failed there, the last one
     uint8_t failed_as; // ... of the first failure of the version that failed last
     uint8_t marked;    // version active now, when it was activated once more since it came
     uint8_t root;      // version of the root it believes in, at most 255; 0: a pinned key
@@ -109,6 +110,12 @@ struct sim_counters {
     uint64_t boot_failures;    // oracle: a recovery that failed, or would have
     uint64_t states_checked;   // saved states that were looked at again
     uint64_t state_mismatches; // ... and would not have come back; among boot_failures
+    uint64_t twice_active;     // oracle: an activation of what was active, or a second active one
+    uint64_t kept_lost;        // oracle: a device woke with less than it went to sleep with
+    uint64_t kept_compared;
+    uint64_t stormed;       // oracle: devices that asked in vain too often within a minute
+    uint64_t marks_fetched; // oracle: a control brought content
+    uint64_t marks_alone;   // controls that followed a mark in a wake without any other activation
     uint64_t resumed_bytes;
     uint64_t shared_hash_bytes;
     uint64_t real_hash_bytes;
@@ -190,6 +197,11 @@ enum sim_oracle {
     SIM_ORACLE_STOOD,     // no device gave up what it only activated once more
     SIM_ORACLE_EXPOSURE,  // no more devices than allowed ever ran a bad version
     SIM_ORACLE_LAW,       // every record offered to a tunnel is accounted for
+    SIM_ORACLE_ONCE,      // one active version of a task, activated once
+    SIM_ORACLE_KEPT,      // what a device had it still has after a sleep
+    SIM_ORACLE_CALM,      // no device asked in a storm
+    SIM_ORACLE_CONTROL,   // who runs again what it has brings nothing
+    SIM_ORACLE_ENDED,     // after the faults everybody came to where it should be
     SIM_ORACLE_COUNT
 };
 
@@ -216,6 +228,8 @@ const char *sim_oracle_nothing(enum sim_oracle oracle, const struct sim_oracle_r
 // devices have to be back. `max_exposed_ppm` UINT32_MAX: no limit on exposure.
 void sim_ledger_judge(const struct sim_ledger *const *ledgers, uint32_t ledger_count, bool released,
                       uint32_t max_exposed_ppm, struct sim_verdict *out);
+// After it: what became of devices once nothing went wrong any more, of those that came online.
+void sim_ledger_judge_ends(struct sim_verdict *verdict, uint64_t astray, uint64_t devices);
 // After it: what the tunnel's law came to, in a run in which devices behaved.
 void sim_ledger_judge_law(struct sim_verdict *verdict, uint64_t broken, uint64_t checked);
 

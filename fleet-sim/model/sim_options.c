@@ -23,7 +23,7 @@ bool sim_options_want(const struct sim_options *options, const struct sim_popula
 uint64_t sim_options_index(const struct sim_options *options,
                            const struct sim_population *population, uint64_t number)
 {
-    uint64_t index = number;
+    uint64_t index = options->first_device + number;
     bool picky = options->where.cond_count > 0 || options->target != NULL;
     for (uint32_t i = 0; picky && i < WHERE_TRIES_MAX; i++) {
         if (sim_options_want(options, population, index)) {

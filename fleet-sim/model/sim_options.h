@@ -3,6 +3,7 @@
 #ifndef SIM_OPTIONS_H
 #define SIM_OPTIONS_H
 
+#include "model/fault_rule.h"
 #include "model/bad_release.h"
 #include "model/population.h"
 #include "model/predicate.h"
@@ -25,6 +26,7 @@
 
 struct sim_options {
     uint32_t devices;
+    uint32_t first_device; // index in the population of the fleet's first
     uint64_t seed;
     uint64_t installation; // of `run`, drawn: its devices begin without what the last run's had
     uint32_t threads;
@@ -76,12 +78,13 @@ struct sim_options {
     bool strangers;                 // ... there, devices show no credential
     bool enrols;                    // devices without a credential get one first
     // When to stop.
-    uint32_t duration_s;        // 0: no limit
-    uint32_t coverage_ppm;      // 0: not asked
-    char version[SIM_TEXT_MAX]; // hash (or its start) or label the coverage is of
-    uint64_t until_rollout;     // 0: not asked
-    bool until_stopped;         // a signal is the end of the run, and no interruption
-    uint64_t rollout;           // shown; 0: the newest one
+    uint32_t duration_s;          // 0: no limit
+    uint32_t coverage_ppm;        // 0: not asked
+    char version[SIM_TEXT_MAX];   // hash (or its start) or label the coverage is of
+    uint64_t until_rollout;       // 0: not asked
+    bool until_stopped;           // a signal is the end of the run, and no interruption
+    uint64_t rollout;             // shown; 0: the newest one
+    struct sim_fault_plan faults; // of the world around the devices
     // Bad releases.
     struct sim_bad_release bad;
     char bad_versions[SIM_BAD_VERSIONS_MAX][SIM_TEXT_MAX];

@@ -22,6 +22,9 @@ enum sim_stream {
     SIM_STREAM_CLOCK,
     SIM_STREAM_BUSINESS,
     SIM_STREAM_RUN_TIME,
+    SIM_STREAM_SWARM,
+    SIM_STREAM_SWARM_BAD,
+    SIM_STREAM_FAULT = 4096, // + kind and rule (model/fault_rule.h)
     SIM_STREAM_TABLES = 128, // + table of a population file
     SIM_STREAM_DELAY = 160,
     SIM_STREAM_LOSS,

@@ -6,6 +6,7 @@
 #include "device/port.h"
 
 struct sim_flight;
+struct sim_held;
 struct sim_link;
 struct sim_blob;
 
@@ -39,12 +40,14 @@ struct sim_exchange {
     struct base_str answer_ride;
     struct base_str answer_offer;
     bool answered;
+    bool refused; // the answer says to come again
     enum sim_exchange_kind kind;
     bool open;
     bool body_owned; // `body` is on the heap, for this exchange alone
     // Of the socket transport.
     struct sim_link *link;
     int32_t stream;
+    struct sim_held *held;     // a fault has it (faults/fault_network.c); NULL: none
     struct sim_flight *flight; // of the one to the core in this process (virtual/core_gateway.h)
     // Of the in-process one.
     struct sim_exchange *next;

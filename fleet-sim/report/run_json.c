@@ -290,6 +290,25 @@ static json_t *saved_states(const struct sim_states_stats *states)
                      number(states->mismatches));
 }
 
+// What went wrong around the devices, as often as it did; null: nothing was to.
+static json_t *faults(const struct sim_run_result *result)
+{
+    if (result->options->faults.rule_count == 0) {
+        return json_null();
+    }
+    json_t *object = json_object();
+    for (uint32_t k = 0; k < SIM_FAULT_KIND_COUNT; k++) {
+        char name[64];
+        const struct sim_fault_about *about = sim_fault_about((enum sim_fault_kind)k);
+        (void)snprintf(name, sizeof(name), "%s:%s", sim_fault_family_name(about->family),
+                       about->name);
+        if (result->faults[k] > 0) {
+            (void)json_object_set_new(object, name, number(result->faults[k]));
+        }
+    }
+    return object;
+}
+
 // When a rollout went on, stopped or ended.
 static json_t *marks(const struct sim_run_result *result)
 {
@@ -321,6 +340,7 @@ enum base_status sim_run_json_write(const struct sim_run_result *result, FILE *f
         (void)json_object_set_new(root, "truth_gap", truth_gap(result));
         (void)json_object_set_new(root, "latency_warning", text_or_null(spoilt));
         (void)json_object_set_new(root, "saved_states", saved_states(&result->states));
+        (void)json_object_set_new(root, "faults", faults(result));
     }
     if (root != NULL && result->digest[0] != '\0') {
         (void)json_object_set_new(root, "virtual",

@@ -45,6 +45,13 @@ struct sim_rollout_told {
     bool meant;      // it went back, as --bad-version wants
 };
 
+// Where devices that came online were in the end.
+struct sim_ends {
+    uint64_t devices;
+    uint64_t astray[SIM_VERSIONS_MAX]; // neither run it well nor hold a reason against it
+    uint64_t on[SIM_VERSIONS_MAX];
+};
+
 struct sim_run_result {
     const struct sim_options *options;
     struct sim_budget budget;
@@ -62,6 +69,9 @@ struct sim_run_result {
     const struct sim_ledger *ledgers[SIM_SHARDS_MAX]; // of the shards, as long as these
     uint32_t ledger_count;
     struct sim_verdict verdict;
+    struct sim_ends ends; // of a run whose faults end
+    double changed_s;     // when the rollout watched last went on, stopped or ended
+    uint64_t faults[SIM_FAULT_KIND_COUNT]; // that happened
     uint8_t focus; // the version that failures are explained of; SIM_VERSION_NONE: no version ran
     struct sim_mining *mining; // of the focus version; NULL: none
     struct sim_slice slice;

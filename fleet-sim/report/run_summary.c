@@ -205,6 +205,22 @@ static void print_compared(const struct sim_run_result *result, FILE *log)
     }
 }
 
+static void print_faults(const struct sim_run_result *result, FILE *log)
+{
+    const char *comma = "  faults      ";
+    for (uint32_t k = 0; k < SIM_FAULT_KIND_COUNT; k++) {
+        const struct sim_fault_about *about = sim_fault_about((enum sim_fault_kind)k);
+        if (result->faults[k] > 0) {
+            (void)fprintf(log, "%s%s:%s %llu", comma, sim_fault_family_name(about->family),
+                          about->name, (unsigned long long)result->faults[k]);
+            comma = ", ";
+        }
+    }
+    if (comma[0] == ',') {
+        (void)fputc('\n', log);
+    }
+}
+
 static void print_broken(const struct sim_run_result *result, FILE *log)
 {
     for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
@@ -279,6 +295,7 @@ void sim_summary_print(const struct sim_run_result *result, const struct sim_wat
     sim_ideal_print(result, log);
     sim_behaviour_print(result, log);
     print_thresholds(result, log);
+    print_faults(result, log);
     print_compared(result, log);
     print_broken(result, log);
     print_memory(result, log);

@@ -16,7 +16,9 @@
 #include "base/prng.h"
 #include "digest/run_digest.h"
 #include "device/device.h"
+#include "faults/faults.h"
 #include "model/bad_release.h"
+#include "model/facts.h"
 #include "model/ledger.h"
 #include "model/sim_options.h"
 #include "model/population.h"
@@ -79,10 +81,11 @@ struct sim_device {
     uint32_t intended_ms;       // when it should have woken
     struct sim_disk disk;
     uint32_t slot; // + 1, of the awake device (sim_shard_awake); 0: dormant
-    uint32_t wakes : 26;
-    uint32_t enrol_tries : 4; // in vain, one after the other
-    uint32_t enrol_anew : 1;  // the gateway does not take its credential (any more)
-    uint32_t rebooting : 1;   // was killed and starts again soon
+    uint32_t wakes : 22;
+    uint32_t failed_wakes : 4; // that ended with a request in vain, one after the other
+    uint32_t enrol_tries : 4;  // in vain, one after the other
+    uint32_t enrol_anew : 1;   // the gateway does not take its credential (any more)
+    uint32_t rebooting : 1;    // was killed and starts again soon
 };
 _Static_assert(sizeof(struct sim_device) <= 40, "there are millions of them");
 
@@ -101,6 +104,7 @@ struct sim_awake {
     bool real;       // everything for real, nothing shared
     bool checked_in; // the first check-in of this wake was answered
     bool run_asked;
+    bool failing;  // its last request came to nothing
     bool run_late; // an injected delay: the end is told at `end_due_ms`
     uint32_t run;
     uint32_t end_due_ms;
@@ -117,6 +121,7 @@ struct sim_awake {
     uint64_t refused_metadata;
     uint64_t leases_lost;
     uint64_t kills;
+    uint32_t blobs;      // requests of content in this wake
     uint32_t tasks_seen; // it held so many when its room was looked at
     uint64_t offer_hash; // of the release statement whose signatures it verified last
     uint32_t offer_keys; // ... which keys of its root they are by: bit i is key i
@@ -131,6 +136,7 @@ struct sim_awake {
     struct sim_active *active;       // its data pipeline, while a session lasts; NULL otherwise
     struct dev_hash_state shadow;    // of a real device: the shared computation beside the real one
     const struct dev_hash_state *shadow_of;
+    struct sim_faulty faulty;
     struct sim_exchange exchanges[SIM_EXCHANGES_MAX];
 };
 
@@ -180,6 +186,7 @@ struct sim_shard {
     struct sim_business_turn *business; // of each; NULL: apps ask for nothing
     struct sim_wheel wheel;
     struct sim_ledger ledger;
+    struct sim_facts facts;
     struct sim_versions *versions;
     struct sim_order order;
     struct sim_recorder recorder; // takes events in virtual time
@@ -202,6 +209,7 @@ struct sim_shard {
     struct sim_exclusive exclusive;      // of the simulate stage
     struct sim_credentials *credentials; // of the whole fleet; NULL: there are none
     struct sim_transport transport;
+    struct sim_faults faults; // between the transport and the devices
     struct event_base *base;
     struct event *timer;
     // Awake devices.

@@ -8,6 +8,7 @@
 #include "run/fleet_behaviour.h"
 #include "run/fleet_business.h"
 #include "run/fleet_enrol.h"
+#include "run/fleet_facts.h"
 
 #include "base/check.h"
 #include "base/prng.h"
@@ -21,6 +22,10 @@
 #define SLEEP_MS_DEFAULT    300000
 #define KILL_TICKS_SPREAD   12
 #define STATUS_UNAUTHORIZED 401
+#define STATUS_BUSY         429
+#define STATUS_SERVER_FAULT 500
+#define FAILED_WAKES_MAX    9 // 2^8 seconds, half of them more or less
+#define FAILED_MS           1000
 
 uint32_t sim_shard_ms(const struct sim_shard *shard, uint64_t now_us)
 {
@@ -65,6 +70,7 @@ void sim_device_drop(struct sim_shard *shard, struct sim_awake *awake)
         }
     }
     sim_behaving_drop(shard, awake, false);
+    sim_faults_drop(&awake->faulty);
     sim_wheel_cancel(&shard->wheel, awake->device);
     shard->ledger.alloc->release(shard->ledger.alloc->ctx, awake->late_end);
     awake->late_end = NULL;
@@ -92,8 +98,10 @@ static void kill_device(struct sim_shard *shard, struct sim_awake *awake, uint64
     uint32_t wakes = shard->devices[awake->device].wakes;
     uint64_t index = sim_shard_index(shard, awake->device);
     uint64_t draw = sim_draw(shard->options->seed + wakes, index, SIM_STREAM_REBOOT);
+    sim_facts_died(&shard->facts, awake->device);
     sim_storage_kill(&awake->storage, draw);
     sim_shard_note(shard, awake->index, SIM_EVENT_KILLED, wakes);
+    sim_faults_killed(&awake->faulty);
     shard->ledger.counters.crashes++;
     shard->devices[awake->device].rebooting = true;
     shard->rebooting++;
@@ -141,7 +149,9 @@ static void observe_slots(struct sim_shard *shard, struct sim_awake *awake,
 {
     struct dev_task_view view;
     uint64_t again = stats->again - awake->again;
+    uint8_t active = shard->ledger.entries[awake->device].active;
     observe_active(shard, awake, now_us);
+    sim_fleet_facts_moved(awake, stats, active);
     bool marked = followed_view(shard, awake, &view) && view.placebo_rollout != 0 && again > 0;
     sim_ledger_activated(&shard->ledger, awake->device, stats->activations - awake->activations,
                          again, marked ? sim_shard_version(shard, &view.active) : SIM_VERSION_NONE);
@@ -239,6 +249,14 @@ static void slot_prepare(struct sim_shard *shard, struct sim_awake *awake, uint3
     awake->clock_off_us = clock_off_us(shard, number);
     sim_awake_ports(awake);
     sim_behaving_ports(awake);
+    const struct sim_faults_waker waker = {.index = number,
+                                           .device = index,
+                                           .wakes = device->wakes,
+                                           .traits = &awake->traits,
+                                           .disk = &awake->storage,
+                                           .exchanges = awake->exchanges,
+                                           .exchange_count = SIM_EXCHANGES_MAX};
+    sim_faults_wake(&shard->faults, &waker, &awake->faulty, &awake->ports);
 }
 
 static void *runtime_memory(struct sim_awake *awake)
@@ -260,14 +278,20 @@ static enum base_status boot(struct sim_shard *shard, struct sim_awake *awake)
 // The runtime starts: the device is who it is, and has shown nothing yet.
 static void start(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
 {
-    if (boot(shard, awake) != BASE_OK) {
-        shard->ledger.counters.boot_failures++;
+    enum base_status status = boot(shard, awake);
+    if (awake->faulty.dead) {
+        kill_device(shard, awake, now_us);
+        return;
+    }
+    if (status != BASE_OK) {
+        shard->ledger.counters.boot_failures += !awake->faulty.excused;
         sleep_until(shard, awake, sim_shard_ms(shard, now_us) + BOOT_RETRY_MS);
         return;
     }
     if (shard->ledger.task_id != 0 && shard->devices[awake->device].wakes > 1) {
         observe_active(shard, awake, now_us); // recovery may have gone back
     }
+    sim_fleet_facts_woke(awake);
     sim_behaving_wake(shard, awake, now_us);
     sim_device_ready(shard, awake);
 }
@@ -405,7 +429,7 @@ static uint64_t run_us(const struct sim_shard *shard, const struct sim_awake *aw
     uint64_t number = sim_shard_index(shard, awake->device);
     uint64_t draw = sim_draw(shard->options->seed + shard->devices[awake->device].wakes, number,
                              SIM_STREAM_RUN_TIME);
-    return SIM_RUN_US_MIN + draw % SIM_RUN_US_SPREAD;
+    return sim_faults_run_us(&awake->faulty, SIM_RUN_US_MIN + draw % SIM_RUN_US_SPREAD);
 }
 
 // `plain`: the files are verified and nothing is injected, so in virtual time the run may be one
@@ -525,10 +549,37 @@ static uint64_t wakes_ms(const struct sim_shard *shard, const struct sim_awake *
     return sim_presence_next_ms(&person, due_ms);
 }
 
+// A device whose requests fail keeps what it knows of that in memory while there is room, as an app
+// in use does. Otherwise its system starts it later and later.
+static bool stays(const struct sim_shard *shard, const struct sim_awake *awake)
+{
+    return awake->failing && shard->awake_count <= shard->awake_max / 2;
+}
+
+static uint64_t failed_due_ms(struct sim_shard *shard, const struct sim_awake *awake,
+                              uint64_t now_us)
+{
+    struct sim_device *device = &shard->devices[awake->device];
+    if (!awake->failing) {
+        device->failed_wakes = 0;
+        return 0;
+    }
+    uint32_t failed = device->failed_wakes;
+    device->failed_wakes = (failed < FAILED_WAKES_MAX ? failed + 1 : failed) & 15u;
+    uint64_t mean_ms = (uint64_t)FAILED_MS << (device->failed_wakes - 1);
+    uint64_t draw = sim_draw(shard->options->seed + device->wakes,
+                             sim_shard_index(shard, awake->device), SIM_STREAM_REBOOT);
+    return sim_shard_ms(shard, now_us) + mean_ms / 2 + draw % mean_ms;
+}
+
 void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
 {
     if (awake->enrolling != NULL) {
         enrol_turn(shard, awake, now_us);
+        return;
+    }
+    if (awake->faulty.dead) { // within a callback
+        kill_device(shard, awake, now_us);
         return;
     }
     if (shard->devices[awake->device].enrol_anew && !awake->run_late) {
@@ -541,6 +592,10 @@ void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t 
     uint32_t played = 0;
     for (uint32_t i = 0; i < SIM_TURNS_MAX; i++) {
         next_us = dev_tick(awake->runtime, now_us);
+        if (awake->faulty.dead) { // what it believes since then, it never was
+            kill_device(shard, awake, now_us);
+            return;
+        }
         if (awake->kill_after > 0 && --awake->kill_after == 0) {
             observe(shard, awake, now_us);
             kill_device(shard, awake, now_us);
@@ -574,7 +629,7 @@ void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t 
     uint64_t active_us = sim_behaving_due_us(awake, now_us);
     next_us = active_us < next_us ? active_us : next_us;
     if (dev_is_idle(awake->runtime) && !shard->options->hints && !awake->run_late &&
-        awake->active == NULL) {
+        awake->active == NULL && !stays(shard, awake)) {
         uint64_t due_ms = next_us == UINT64_MAX
                               ? (uint64_t)sim_shard_ms(shard, now_us) + SLEEP_MS_DEFAULT
                               : (next_us - shard->start_us) / 1000;
@@ -583,6 +638,9 @@ void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t 
         uint32_t business_ms = sim_business_next_ms(shard, awake->device);
         due_ms = business_ms < due_ms ? business_ms : due_ms;
         due_ms = wakes_ms(shard, awake, due_ms);
+        uint64_t failed_ms = failed_due_ms(shard, awake, now_us);
+        due_ms = failed_ms > due_ms ? failed_ms : due_ms;
+        sim_fleet_facts_sleeps(awake);
         sleep_until(shard, awake, due_ms < SIM_WHEEL_NONE ? (uint32_t)due_ms : SIM_WHEEL_NONE - 1);
         return;
     }
@@ -624,6 +682,7 @@ static void on_head(void *ctx, struct sim_exchange *exchange, const struct dev_r
     // is told so.
     bool none = head->status == 404 &&
                 (exchange->kind == SIM_EXCHANGE_META || exchange->kind == SIM_EXCHANGE_OTHER);
+    exchange->refused = head->status >= STATUS_SERVER_FAULT || head->status == STATUS_BUSY;
     shard->ledger.counters.answers++;
     sim_shard_note(shard, awake->index, SIM_EVENT_ANSWER, (uint64_t)head->status);
     shard->ledger.counters.request_errors += head->status >= 400 && !none;
@@ -679,6 +738,7 @@ static void on_end(void *ctx, struct sim_exchange *exchange, enum base_status st
     }
     exchange->open = false;
     uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
+    sim_fleet_facts_heard(awake, exchange, status == BASE_OK && !exchange->refused);
     base_hist_add(&shard->latencies.request_us[exchange->kind], now_us - exchange->started_us);
     shard->ledger.counters.request_errors += status != BASE_OK;
     if (status != BASE_OK) {
@@ -705,6 +765,7 @@ static void on_writable(void *ctx, struct sim_exchange *exchange)
 
 struct sim_transport_events sim_device_events(struct sim_shard *shard)
 {
-    return (struct sim_transport_events){
+    const struct sim_transport_events events = {
         .ctx = shard, .head = on_head, .body = on_body, .end = on_end, .writable = on_writable};
+    return sim_faults_events(&shard->faults, &events);
 }

@@ -5,6 +5,7 @@
 // that is not a pass.
 #include "run/fleet_outcome.h"
 
+#include "report/end_states.h"
 #include "report/thresholds.h"
 
 #include <string.h>
@@ -516,6 +517,7 @@ void sim_outcome_judge(struct sim_run_result *result, const struct sim_ending *e
     sim_thresholds_judge(result);
     result->interrupted = ending->interrupted;
     rollouts_gather(result, ending->rollouts);
+    sim_ends_judge(result);
     if (ending->interrupted) {
         result->outcome =
             broke_for_good(&result->verdict) ? SIM_OUTCOME_FAILED : SIM_OUTCOME_INTERRUPTED;

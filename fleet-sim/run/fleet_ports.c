@@ -7,6 +7,7 @@
 #include "run/fleet_enrol.h"
 
 #include "base/hash.h"
+#include "run/fleet_facts.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -186,6 +187,7 @@ static enum base_status http_start(void *ctx, uint32_t id, const struct dev_requ
     enum base_status status = shard->transport.start(shard->transport.ctx, exchange, request);
     count_request(&shard->ledger.counters, exchange->kind);
     sim_shard_note(shard, awake->index, SIM_EVENT_REQUEST, (uint64_t)exchange->kind);
+    awake->blobs += exchange->kind == SIM_EXCHANGE_BLOB;
     shard->ledger.counters.request_errors += status != BASE_OK;
     exchange->open = status == BASE_OK;
     return status;
@@ -197,6 +199,7 @@ static void http_cancel(void *ctx, uint32_t id)
     for (uint32_t i = 0; i < SIM_EXCHANGES_MAX; i++) {
         struct sim_exchange *exchange = &awake->exchanges[i];
         if (exchange->open && exchange->id == id) {
+            sim_fleet_facts_heard(awake, exchange, exchange->kind == SIM_EXCHANGE_BLOB);
             awake->shard->transport.cancel(awake->shard->transport.ctx, exchange);
             exchange->open = false;
         }
@@ -252,7 +255,7 @@ static uint64_t awake_wall(void *ctx)
 {
     const struct sim_awake *awake = ctx;
     const struct base_clock_port *clock = &awake->shard->clock;
-    return clock->wall_us(clock->ctx) + awake->clock_off_us;
+    return sim_faults_wall_us(&awake->faulty, clock->wall_us(clock->ctx) + awake->clock_off_us);
 }
 
 void sim_awake_ports(struct sim_awake *awake)

@@ -11,6 +11,7 @@
 #include "model/zero_pages.h"
 #include "run/fleet_behaviour.h"
 #include "run/fleet_business.h"
+#include "run/fleet_facts.h"
 
 #include <event2/event.h>
 #include <stdio.h>
@@ -42,7 +43,8 @@ void sim_device_config(const struct sim_options *options, struct dev_config *out
     out->result_bytes_max = SIM_RESULT_BYTES_MAX;
     // A kill during a run looks like a crash of the version. Killed at random, a device tries
     // again.
-    out->crash_limit = options->kill_ppm > 0 ? SIM_CRASH_LIMIT_KILLS : 0;
+    bool killed = options->kill_ppm > 0 || sim_fault_plan_has(&options->faults, SIM_FAULT_KILL);
+    out->crash_limit = killed ? SIM_CRASH_LIMIT_KILLS : 0;
 }
 
 static size_t pages(size_t bytes)
@@ -164,11 +166,37 @@ static void on_timer(evutil_socket_t socket, short what, void *ctx)
     (void)socket, (void)what, (void)ctx; // only ends the wait
 }
 
+static struct sim_faulty *faulty_of(const struct sim_exchange *exchange)
+{
+    return &((struct sim_awake *)exchange->owner)->faulty;
+}
+
+// To the runtime, which waits for nothing by this name any more.
+static void told_again(const struct sim_exchange *exchange, const struct sim_answer *answer)
+{
+    struct sim_awake *awake = exchange->owner;
+    if (awake->enrolling == NULL && awake->runtime != NULL) {
+        dev_on_head(awake->runtime, exchange->id, answer->head);
+        dev_on_body(awake->runtime, exchange->id, answer->body, answer->size);
+        dev_on_end(awake->runtime, exchange->id, answer->status);
+    }
+}
+
 static enum base_status shard_setup(struct sim_shard *shard, struct sim_shared_verify *verify)
 {
     const struct base_alloc_port *alloc = base_alloc_heap();
     BASE_TRY(sim_ledger_init(&shard->ledger, alloc, shard->versions, shard->count));
     shard->ledger.task_id = sim_options_task_id(shard->options);
+    BASE_TRY(sim_fleet_facts_init(shard));
+    const struct sim_faults_options faults = {.plan = &shard->options->faults,
+                                              .alloc = alloc,
+                                              .clock = shard->clock,
+                                              .start_us = shard->start_us,
+                                              .seed = shard->options->seed,
+                                              .devices = shard->count,
+                                              .faulty_of = faulty_of,
+                                              .again = told_again};
+    sim_faults_init(&shard->faults, &faults);
     shard->devices = sim_pages_new(sizeof(shard->devices[0]) * shard->count);
     if (shard->devices == NULL) {
         return BASE_ERR_NOMEM;
@@ -256,6 +284,7 @@ void sim_shard_done(struct sim_shard *shard)
     if (shard->base != NULL) {
         event_base_free(shard->base);
     }
+    sim_faults_done(&shard->faults);
     sim_behaving_done(shard);
     sim_runner_done(&shard->runner);
     sim_crypto_done(&shard->crypto);
@@ -269,6 +298,7 @@ void sim_shard_done(struct sim_shard *shard)
     sim_pages_free(shard->devices, sizeof(shard->devices[0]) * shard->count);
     sim_pages_free(shard->business, sizeof(shard->business[0]) * shard->count);
     alloc->release(alloc->ctx, shard->slots_memory);
+    sim_facts_done(&shard->facts);
     sim_ledger_done(&shard->ledger);
     sim_recorder_done(&shard->recorder);
     pthread_mutex_destroy(&shard->mailbox.lock);
@@ -442,6 +472,8 @@ static uint64_t wait_us(const struct sim_shard *shard, uint64_t now_us, uint64_t
         due_us = next_us < due_us ? next_us : due_us;
     }
     due_us = links_us < due_us ? links_us : due_us;
+    uint64_t fault_us = sim_faults_due_us(&shard->faults);
+    due_us = fault_us < due_us ? fault_us : due_us;
     return due_us > now_us ? due_us - now_us : 0;
 }
 
@@ -487,6 +519,24 @@ static bool all_done(const struct sim_shard *shard)
            shard->waiting_first == SIM_WHEEL_NONE;
 }
 
+// Where a storm begins, everybody who sleeps and is meant wakes in this moment.
+static void wake_all(struct sim_shard *shard, uint64_t now_us)
+{
+    const struct sim_fault_rule *rule = sim_faults_storm(&shard->faults, now_us);
+    for (uint32_t i = 0; rule != NULL && i < shard->arrived; i++) {
+        struct sim_device *device = &shard->devices[i];
+        struct sim_traits traits;
+        if (device->slot != 0 || device->node.due == SIM_WHEEL_NONE) {
+            continue; // awake, or waiting for a place to be so
+        }
+        sim_population_draw(&shard->population, sim_shard_index(shard, i), &traits);
+        if (sim_fault_means(rule, &traits)) {
+            device->intended_ms = sim_shard_ms(shard, now_us);
+            sim_wheel_set(&shard->wheel, i, device->intended_ms);
+        }
+    }
+}
+
 static uint64_t turn(struct sim_shard *shard, uint64_t now_us, uint64_t links_us)
 {
     uint32_t budget = SIM_WAKES_PER_TURN;
@@ -496,6 +546,8 @@ static uint64_t turn(struct sim_shard *shard, uint64_t now_us, uint64_t links_us
     if (shard->options->local) {
         (void)sim_local_deliver(&shard->local);
     }
+    sim_faults_turn(&shard->faults, now_us);
+    wake_all(shard, now_us);
     serve_ready(shard);
     now_us = shard->clock.mono_us(shard->clock.ctx);
     if (now_us >= shard->publish_us && !shard->virtual_time) {

@@ -12,6 +12,7 @@ struct rig {
     uint8_t good;
     uint8_t bad;
     uint64_t law_broken;
+    uint64_t astray;
 };
 
 static void rig_init(struct rig *rig)
@@ -21,6 +22,7 @@ static void rig_init(struct rig *rig)
     test_alloc_init(&rig->alloc, SIZE_MAX);
     sim_versions_init(&rig->versions);
     rig->law_broken = 0;
+    rig->astray = 0;
     rig->good = sim_versions_intern(&rig->versions, &one);
     assert_true(sim_versions_mark_bad(&rig->versions, &two));
     rig->bad = sim_versions_intern(&rig->versions, &two);
@@ -66,6 +68,7 @@ static struct sim_verdict judge(const struct rig *rig, uint32_t max_exposed_ppm)
     struct sim_verdict verdict;
     const struct sim_ledger *ledgers[] = {&rig->ledger};
     sim_ledger_judge(ledgers, 1, true, max_exposed_ppm, &verdict);
+    sim_ledger_judge_ends(&verdict, rig->astray, DEVICES);
     sim_ledger_judge_law(&verdict, rig->law_broken, DEVICES);
     return verdict;
 }
@@ -205,6 +208,21 @@ static void break_it(struct rig *rig, enum sim_oracle oracle)
         break;
     case SIM_ORACLE_LAW:
         rig->law_broken = 1;
+        break;
+    case SIM_ORACLE_ONCE:
+        rig->ledger.counters.twice_active = 1;
+        break;
+    case SIM_ORACLE_KEPT:
+        rig->ledger.counters.kept_lost = 1;
+        break;
+    case SIM_ORACLE_CALM:
+        rig->ledger.counters.stormed = 1;
+        break;
+    case SIM_ORACLE_CONTROL:
+        rig->ledger.counters.marks_fetched = 1;
+        break;
+    case SIM_ORACLE_ENDED:
+        rig->astray = 1;
         break;
     case SIM_ORACLE_EXPOSURE: // two of ten, one allowed; both are back
     default:

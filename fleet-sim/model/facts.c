@@ -1,0 +1,94 @@
+// Notes on devices and what is held against them. fleet_facts.c feeds it from the places where a
+// device wakes, asks, moves and sleeps; what it finds goes into the ledger's counters, of which the
+// verdict is made.
+#include "model/facts.h"
+
+#include "base/check.h"
+
+#include <string.h>
+
+#define MINUTE_US UINT64_C(60000000)
+
+enum base_status sim_facts_init(struct sim_facts *facts, const struct base_alloc_port *alloc,
+                                uint32_t count)
+{
+    size_t bytes = sizeof(facts->items[0]) * ((size_t)count + 1);
+    facts->alloc = alloc;
+    facts->items = alloc->alloc(alloc->ctx, bytes);
+    if (facts->items == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    memset(facts->items, 0, bytes);
+    return BASE_OK;
+}
+
+void sim_facts_done(struct sim_facts *facts)
+{
+    if (facts->alloc != NULL) {
+        facts->alloc->release(facts->alloc->ctx, facts->items);
+    }
+    *facts = (struct sim_facts){0};
+}
+
+void sim_facts_failed(struct sim_facts *facts, struct sim_counters *counters, uint32_t device,
+                      uint64_t run_us)
+{
+    if (facts->items == NULL) {
+        return;
+    }
+    struct sim_noted *fact = &facts->items[device];
+    uint32_t minute = (uint32_t)(run_us / MINUTE_US);
+    if (fact->minute != minute) {
+        fact->minute = minute;
+        fact->failed = 0;
+    }
+    base_assert(fact->failed < UINT16_MAX);
+    fact->failed++;
+    if (fact->failed > SIM_FAILED_A_MINUTE_MAX) {
+        counters->stormed += !fact->stormed;
+        fact->stormed = true;
+        fact->failed = SIM_FAILED_A_MINUTE_MAX;
+    }
+}
+
+void sim_facts_died(struct sim_facts *facts, uint32_t device)
+{
+    if (facts->items != NULL) {
+        facts->items[device].failed = 0;
+        facts->items[device].slept = false;
+    }
+}
+
+void sim_facts_slept(struct sim_facts *facts, uint32_t device, const struct sim_having *having)
+{
+    if (facts->items != NULL) {
+        facts->items[device].floor = having->floor;
+        facts->items[device].active = having->active;
+        facts->items[device].slept = true;
+    }
+}
+
+void sim_facts_forget(struct sim_facts *facts, uint32_t device)
+{
+    if (facts->items != NULL) {
+        facts->items[device].slept = false;
+    }
+}
+
+void sim_facts_woke(const struct sim_facts *facts, struct sim_counters *counters, uint32_t device,
+                    const struct sim_having *having)
+{
+    if (facts->items != NULL && facts->items[device].slept) {
+        const struct sim_noted *fact = &facts->items[device];
+        counters->kept_compared++;
+        counters->kept_lost += having->floor < fact->floor || having->active != fact->active;
+    }
+}
+
+bool sim_moves_twice(const struct sim_moves *moves)
+{
+    if (moves->back > 0 || moves->activations == 0) {
+        return false;
+    }
+    return moves->activations > 1 || (moves->had && !moves->changed);
+}

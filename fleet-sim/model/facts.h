@@ -1,0 +1,64 @@
+// What the simulator notes of each device to hold it against what the device does later: what it
+// had when it went to sleep, and how often it asked in vain within a minute. Beside the ledger, for
+// fleets of up to SIM_FACTS_DEVICES_MAX devices; the oracles that need it say so of larger ones. A
+// shard's thread alone.
+#ifndef SIM_FACTS_H
+#define SIM_FACTS_H
+
+#include "model/ledger.h"
+
+#define SIM_FACTS_DEVICES_MAX 1000000u // of the fleet
+// Requests of one device that may fail in a minute. Check-ins, metadata and content back off each
+// for itself, from a second on: that makes about twenty.
+#define SIM_FAILED_A_MINUTE_MAX 40u
+
+struct sim_noted {
+    uint64_t floor;  // when it went to sleep in order
+    uint8_t active;  // likewise
+    bool slept;      // it did, and nothing was lost since
+    uint32_t minute; // of the run
+    uint16_t failed; // in that minute
+    bool stormed;    // it was over the bound once
+};
+
+struct sim_facts {
+    const struct base_alloc_port *alloc;
+    struct sim_noted *items; // NULL: the fleet is too large
+};
+
+BASE_NODISCARD enum base_status sim_facts_init(struct sim_facts *facts,
+                                               const struct base_alloc_port *alloc, uint32_t count);
+void sim_facts_done(struct sim_facts *facts);
+// A request of a device failed.
+void sim_facts_failed(struct sim_facts *facts, struct sim_counters *counters, uint32_t device,
+                      uint64_t run_us);
+// What it asks from now on is not held against what it asked before, nor what it has: its process
+// died.
+void sim_facts_died(struct sim_facts *facts, uint32_t device);
+
+// What a device has of the task followed.
+struct sim_having {
+    uint64_t floor;
+    uint8_t active;
+};
+
+// As it goes to sleep, in order.
+void sim_facts_slept(struct sim_facts *facts, uint32_t device, const struct sim_having *having);
+// It may have lost what it had.
+void sim_facts_forget(struct sim_facts *facts, uint32_t device);
+// As it wakes.
+void sim_facts_woke(const struct sim_facts *facts, struct sim_counters *counters, uint32_t device,
+                    const struct sim_having *having);
+
+// What the counters of a runtime came to since they were looked at last, on a device with one task.
+struct sim_moves {
+    uint64_t activations; // but for those that marks asked for
+    uint64_t back;        // rollbacks and withdrawals
+    bool changed;         // another version is active, or none
+    bool had;             // one was
+};
+
+// Was a version activated that was active already?
+bool sim_moves_twice(const struct sim_moves *moves);
+
+#endif

@@ -1,0 +1,61 @@
+// Who is where in the end. A device may be on the release, or hold a reason against it: it failed
+// there, or there is no place for its task. fleet_run.c counts when it gathers, and
+// fleet_outcome.c asks for the judgement once the rollouts of the run are known.
+#include "report/end_states.h"
+
+#include "base/check.h"
+
+#include <string.h>
+
+static bool settled(const struct sim_ledger_entry *entry, const struct sim_ledger_masks *masks,
+                    uint8_t version)
+{
+    uint64_t bit = UINT64_C(1) << version;
+    bool runs = entry->active == version && (masks->good & bit) != 0;
+    return runs || entry->no_room || entry->blocked == version || (masks->failed & bit) != 0;
+}
+
+static void count_entry(const struct sim_ledger *ledger, uint32_t device, struct sim_ends *out)
+{
+    const struct sim_ledger_entry *entry = &ledger->entries[device];
+    struct sim_ledger_masks masks = sim_ledger_masks(ledger, device);
+    if (!entry->arrived) {
+        return;
+    }
+    out->devices++;
+    for (uint8_t v = 1; v < SIM_VERSIONS_MAX; v++) {
+        out->astray[v] += !settled(entry, &masks, v);
+    }
+    out->on[entry->active]++;
+}
+
+void sim_ends_count(const struct sim_ledger *const *ledgers, uint32_t count, struct sim_ends *out)
+{
+    memset(out, 0, sizeof(*out));
+    for (uint32_t s = 0; s < count; s++) {
+        const struct sim_ledger *ledger = ledgers[s];
+        for (uint32_t i = 0; i < ledger->count; i++) {
+            base_assert(ledger->entries[i].active < SIM_VERSIONS_MAX);
+            count_entry(ledger, i, out);
+        }
+    }
+}
+
+void sim_ends_judge(struct sim_run_result *result)
+{
+    const struct sim_fault_plan *plan = &result->options->faults;
+    const struct sim_rollout_told *last =
+        result->rollout_count > 0 ? &result->rollouts[result->rollout_count - 1] : NULL;
+    double since_s = result->changed_s > plan->until_s ? result->changed_s : plan->until_s;
+    bool time = plan->until_s > 0 && result->duration_s - since_s >= SIM_ENDS_WITHIN_S;
+    if (last == NULL || last->version == SIM_VERSION_NONE || !time || result->interrupted) {
+        return;
+    }
+    if (strcmp(last->seen.state, "completed") == 0) {
+        sim_ledger_judge_ends(&result->verdict, result->ends.astray[last->version],
+                              result->ends.devices);
+    } else if (strcmp(last->seen.state, "rolled_back") == 0) {
+        sim_ledger_judge_ends(&result->verdict, result->ends.on[last->version],
+                              result->ends.devices);
+    }
+}

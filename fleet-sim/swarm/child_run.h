@@ -1,0 +1,33 @@
+// A run in a process of its own: the very program that ships, so that what is shown is shown of it,
+// and a run that dies takes no other with it. `certify`, `swarm` and `shrink` play theirs so.
+#ifndef SIM_CHILD_RUN_H
+#define SIM_CHILD_RUN_H
+
+#include "base/error.h"
+#include "model/sim_options.h"
+
+#include <jansson.h>
+#include <sys/types.h>
+
+#define SIM_CHILD_FOLDER_MAX (SIM_TEXT_MAX + 32)
+
+struct sim_child {
+    pid_t pid;                         // 0: none
+    char folder[SIM_CHILD_FOLDER_MAX]; // its --out; beside it FOLDER.log has what it printed
+};
+
+// The folder, and those above it. What making one gives.
+BASE_NODISCARD enum base_status sim_folder_make(const char *path, struct base_error *error);
+// Starts this program anew with these words, the last of which is NULL. IO.
+BASE_NODISCARD enum base_status sim_child_begin(struct sim_child *child, const char *const *words,
+                                                struct base_error *error);
+// Its folder and what it printed.
+void sim_child_remove(const struct sim_child *child);
+// Tells it to end and waits for it.
+void sim_child_stop(struct sim_child *child);
+// Its run.json, which the caller gives back; NULL: it wrote none.
+json_t *sim_child_report(const struct sim_child *child);
+// The first invariant that did not hold, by name; NULL: all did.
+const char *sim_report_broken(const json_t *report);
+
+#endif

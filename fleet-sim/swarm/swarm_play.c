@@ -1,0 +1,175 @@
+// Plays the seeds of a swarm, so many at once, each as a run of its own. swarm_main.c calls it on
+// the main thread. What came of a seed is read from its run.json. The folder of a seed that held
+// goes; that of one that failed stays.
+#include "swarm/swarm.h"
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/os/output_file.h"
+#include "model/population.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define TOLD_EVERY 10 // seeds
+
+// So bad that the gate sees it in any sample: a gate that lets a milder one pass breaks nothing.
+static const char *const bad_rules[] = {"all => exception @ 95%", "all => crash @ 95%",
+                                        "all => wrong @ 95%"};
+
+struct job {
+    struct sim_child child;
+    uint64_t seed;
+};
+
+struct swarm {
+    const struct sim_swarm_options *options;
+    struct job jobs[SIM_SWARM_JOBS_MAX];
+    uint32_t next;
+    uint32_t ended;
+    uint32_t failed;
+    json_t *runs;
+    FILE *log;
+};
+
+static void fixed(struct sim_case *at, const char *option, const char *value)
+{
+    base_check(at->fixed_count + 2 <= SIM_CASE_FIXED_MAX);
+    at->fixed[at->fixed_count++] = option;
+    at->fixed[at->fixed_count++] = value;
+}
+
+void sim_swarm_case(const struct sim_swarm_options *options, uint64_t seed, struct sim_case *out)
+{
+    *out = (struct sim_case){.devices = options->devices,
+                             .duration_s = options->duration_s,
+                             .until_s = options->until_s};
+    fixed(out, "--virtual", options->virtual_dir);
+    fixed(out, "--root", options->root);
+    fixed(out, "--arrival-rate", options->rate);
+    sim_swarm_draw(seed, out);
+    uint64_t draw = sim_draw(seed, 0, SIM_STREAM_SWARM_BAD);
+    if (options->version[0] != '\0' && draw % 3 == 0) {
+        size_t count = sizeof(bad_rules) / sizeof(bad_rules[0]);
+        fixed(out, "--bad", bad_rules[(draw >> 8) % count]);
+        fixed(out, "--bad-version", options->version);
+    }
+}
+
+static enum base_status begin(struct swarm *swarm, struct job *job, struct base_error *error)
+{
+    struct sim_case at;
+    job->seed = (uint64_t)swarm->options->first_seed + swarm->next++;
+    (void)snprintf(job->child.folder, sizeof(job->child.folder), "%s/seed-%llu",
+                   swarm->options->out, (unsigned long long)job->seed);
+    sim_swarm_case(swarm->options, job->seed, &at);
+    return sim_case_begin(&at, &job->child, error);
+}
+
+static void note(struct swarm *swarm, const struct sim_case *at, const struct sim_case_end *end,
+                 const char *line)
+{
+    json_t *faults = json_array();
+    for (uint32_t i = 0; i < at->fault_count; i++) {
+        (void)json_array_append_new(faults, json_string(at->faults[i]));
+    }
+    const char *broken = end->broken[0] != '\0' ? end->broken : NULL;
+    (void)json_array_append_new(
+        swarm->runs, json_pack("{s:I, s:s?, s:o, s:s?}", "seed", (json_int_t)at->seed, "broken",
+                               broken, "faults", faults, "repeat", broken != NULL ? line : NULL));
+}
+
+static void take_ended(struct swarm *swarm, struct job *job, int status)
+{
+    struct sim_case at;
+    struct sim_case_end end;
+    char line[SIM_CASE_TEXT_MAX];
+    job->child.pid = 0;
+    sim_swarm_case(swarm->options, job->seed, &at);
+    sim_case_text(&at, line);
+    sim_case_read(&job->child, status, &end);
+    note(swarm, &at, &end, line);
+    swarm->ended++;
+    if (end.broken[0] != '\0') {
+        swarm->failed++;
+        (void)fprintf(swarm->log, "seed %llu FAILED: %s\n  %s\n", (unsigned long long)job->seed,
+                      end.broken, line);
+    } else {
+        sim_child_remove(&job->child);
+    }
+    if (swarm->ended % TOLD_EVERY == 0 || swarm->ended == swarm->options->seeds) {
+        (void)fprintf(swarm->log, "%u of %u seeds, %u failed\n", swarm->ended,
+                      swarm->options->seeds, swarm->failed);
+    }
+    (void)fflush(swarm->log);
+}
+
+static enum base_status play_all(struct swarm *swarm, const volatile int *interrupted,
+                                 struct base_error *error)
+{
+    const struct sim_swarm_options *options = swarm->options;
+    while (swarm->ended < options->seeds) {
+        for (uint32_t i = 0; i < options->jobs && swarm->next < options->seeds; i++) {
+            if (swarm->jobs[i].child.pid == 0) {
+                BASE_TRY(begin(swarm, &swarm->jobs[i], error));
+            }
+        }
+        int status = 0;
+        pid_t pid = waitpid(-1, &status, 0);
+        if (*interrupted != 0) {
+            return base_error_set(error, BASE_ERR_CLOSED, "interrupted after %u of %u seeds",
+                                  swarm->ended, options->seeds);
+        }
+        if (pid < 0 && errno != EINTR) {
+            return base_error_set(error, BASE_ERR_IO, "waiting for a run: %s", strerror(errno));
+        }
+        for (uint32_t i = 0; i < options->jobs && pid > 0; i++) {
+            if (swarm->jobs[i].child.pid == pid) {
+                take_ended(swarm, &swarm->jobs[i], status);
+            }
+        }
+    }
+    return BASE_OK;
+}
+
+static enum base_status report(const struct swarm *swarm, double took_s, struct base_error *error)
+{
+    char path[SIM_TEXT_MAX + 16];
+    struct base_output_file file;
+    (void)snprintf(path, sizeof(path), "%s/swarm.json", swarm->options->out);
+    json_t *root = json_pack("{s:i, s:i, s:i, s:f, s:O}", "devices", (int)swarm->options->devices,
+                             "seeds", (int)swarm->ended, "failed", (int)swarm->failed, "took_s",
+                             took_s, "runs", swarm->runs);
+    enum base_status status = base_output_open(&file, path, error);
+    if (status == BASE_OK) {
+        status = root != NULL && json_dumpf(root, file.file, JSON_INDENT(1)) == 0 ? BASE_OK
+                                                                                  : BASE_ERR_IO;
+        status = base_output_close(&file, status, error);
+    }
+    json_decref(root);
+    return status;
+}
+
+enum base_status sim_swarm_play(const struct sim_swarm_options *options,
+                                const volatile int *interrupted, FILE *log,
+                                struct base_error *error)
+{
+    static struct swarm swarm;
+    uint64_t begin_us = base_clock_mono_us();
+    swarm = (struct swarm){.options = options, .log = log, .runs = json_array()};
+    BASE_TRY(sim_folder_make(options->out, error));
+    enum base_status status = play_all(&swarm, interrupted, error);
+    for (uint32_t i = 0; i < options->jobs; i++) {
+        sim_child_stop(&swarm.jobs[i].child);
+    }
+    if (status == BASE_OK) {
+        status = report(&swarm, (double)(base_clock_mono_us() - begin_us) / 1e6, error);
+    }
+    json_decref(swarm.runs);
+    if (status == BASE_OK && swarm.failed > 0) {
+        status = base_error_set(error, BASE_ERR_CONFLICT, "%u of %u seeds failed", swarm.failed,
+                                options->seeds);
+    }
+    return status;
+}

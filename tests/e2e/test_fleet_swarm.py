@@ -1,0 +1,93 @@
+"""Seeds of faults against the gateway's core and the devices that ship: whatever goes wrong, no invariant breaks, and once it ends
+everybody comes to the release. And single faults: that they happen, to whom they are to, and that words that make no sense are
+refused."""
+import json
+import os
+import subprocess
+import unittest
+
+from fleet_folder import FleetFolder
+from walle_stack import Stack, program
+
+SEEDS = 50
+DEVICES = 40
+
+
+class FleetSwarm(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.stack = Stack()
+        cls.addClassCleanup(cls.stack.__exit__, None, None, None)
+        cls.folder = FleetFolder(cls.stack)
+        cls.folder.release("1.0.0")
+        cls.folder.stop()
+
+    def tool(self, command, *arguments, status=0):
+        run = subprocess.run([program("walle-fleet-sim"), command, *arguments], capture_output=True, text=True, timeout=590,
+                             stdin=subprocess.DEVNULL)
+        self.assertEqual(run.returncode, status, run.stdout[-3000:] + run.stderr)
+        return run.stdout + run.stderr
+
+    def play(self, *arguments, devices=80, status=0):
+        out = self.stack.path("out")
+        text = self.tool("run", *self.folder.words(), "--devices", str(devices), "--no-live", "--out", out, *arguments, status=status)
+        if status == 2:
+            return text
+        with open(os.path.join(out, "run.json"), encoding="utf-8") as file:
+            return json.load(file)
+
+    def test_every_seed_holds(self):
+        out = self.stack.path("swarm")
+        text = self.tool("swarm", *self.folder.words(), "--devices", str(DEVICES), "--seeds", str(SEEDS), "--bad-version", "1.0.0",
+                         "--faults-until", "600", "--duration", "3000", "--out", out)
+        self.assertIn(f"{SEEDS} of {SEEDS} seeds, 0 failed", text)
+        with open(os.path.join(out, "swarm.json"), encoding="utf-8") as file:
+            swarm = json.load(file)
+        self.assertEqual((swarm["seeds"], swarm["failed"], len(swarm["runs"])), (SEEDS, 0, SEEDS))
+        families = {fault.split(":")[0] for run in swarm["runs"] for fault in run["faults"]}
+        self.assertEqual(families, {"network", "gateway", "storage", "process", "clock", "device"})
+        kinds = {fault.split(" ")[0] for run in swarm["runs"] for fault in run["faults"]}
+        self.assertEqual(len(kinds), 32)
+        self.assertEqual(os.listdir(out), ["swarm.json"])  # what held leaves nothing
+
+    def test_faults_end_and_everybody_comes(self):
+        result = self.play("--fault", "network:loss @ 20%", "--fault", "gateway:down 60 @ 50%", "--fault", "process:kill @ 20%",
+                           "--faults-until", "900", "--duration", "4500")
+        for kind in ("network:loss", "gateway:down", "process:kill"):
+            self.assertGreater(result["faults"][kind], 0)
+        ended = {oracle["name"]: oracle for oracle in result["oracles"]}["ended"]
+        self.assertTrue(ended["checked"] and ended["holds"], ended)
+        self.assertEqual(ended["of"], 80)
+
+    def test_the_same_faults_give_the_same_run(self):
+        options = ("--fault", "network:delay 3000 @ 20%", "--fault", "storage:backup @ 10%", "--fault", "process:kill @ 20%",
+                   "--fault", "network:duplicate @ 10%", "--duration", "900")
+        first, second = self.play(*options), self.play(*options)
+        self.assertEqual(first["virtual"]["digest"], second["virtual"]["digest"])
+        self.assertEqual(first["faults"], second["faults"])
+
+    def test_a_fault_is_of_those_it_means(self):
+        result = self.play("--fault", 'gateway:503 @ 100% where os == "ios"', "--duration", "300")
+        androids = 80 - self.play("--where", 'os == "android"', "--duration", "5")["totals"]["arrived"]
+        self.assertEqual(androids, 0)
+        self.assertGreater(result["totals"]["checkins"], 0)
+        self.assertGreater(result["faults"]["gateway:503"], 0)
+        nobody = self.play("--fault", 'gateway:503 @ 100% where os == "windows"', "--duration", "300")
+        self.assertEqual(nobody["faults"], {})
+        self.assertEqual(nobody["totals"]["request_errors"], 0)
+
+    # A gateway that is down meets no storm: devices wait longer and longer, over their sleeps too.
+    def test_a_gateway_that_is_down_is_not_stormed(self):
+        for slots in ("4096", "20"):  # they stay awake meanwhile, or sleep
+            result = self.play("--fault", "gateway:503 @ 100%", "--duration", "3600", "--awake", slots, status=8)
+            self.assertLess(result["totals"]["requests"] / 80, 100)  # in an hour
+
+    def test_words_that_make_no_sense_are_refused(self):
+        for fault, said in (("network:lost", "FAMILY:KIND"), ("network:loss @ 2", "a probability"), ("network:delay 0 @ 1%", "whole number"),
+                            ("network:loss @ 1% where os ==", "column")):
+            self.assertIn(said, self.play("--fault", fault, status=2))
+        self.assertIn("--faults-until", self.tool("swarm", *self.folder.words(), "--faults-until", "99", "--duration", "9", status=2))
+
+
+if __name__ == "__main__":
+    unittest.main()

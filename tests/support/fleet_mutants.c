@@ -1,0 +1,187 @@
+// The simulator with one thing wrong in the product under it, for e2e/test_fleet_oracles.py: each
+// mutant is to break the invariant that is there for it, and no other test's. WALLE_SIM_MUTANT
+// names it; without it the program is walle-fleet-sim. The functions are put in the way of the
+// product's by the linker (--wrap), so nothing of this is in what ships.
+#include "core/base/runtime.h"
+#include "core/offer/device_again.h"
+#include "core/slots/device_slots.h"
+#include "model/versions.h"
+#include "policy/bucket.h"
+#include "ports/sim_storage.h"
+#include "svc/plan/cohort.h"
+#include "tunnel/tunnel.h"
+
+#include "device/port.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool is(const char *name)
+{
+    const char *mutant = getenv("WALLE_SIM_MUTANT");
+    return mutant != NULL && strcmp(mutant, name) == 0;
+}
+
+// ---- Signatures are not looked at
+
+enum base_status __real_dev_trust_signatures(struct dev_runtime *runtime,
+                                             const struct wire_envelope *envelope,
+                                             const struct wire_release *release);
+enum base_status __wrap_dev_trust_signatures(struct dev_runtime *runtime,
+                                             const struct wire_envelope *envelope,
+                                             const struct wire_release *release);
+enum base_status __wrap_dev_trust_signatures(struct dev_runtime *runtime,
+                                             const struct wire_envelope *envelope,
+                                             const struct wire_release *release)
+{
+    return is("skipped-signature") ? BASE_OK
+                                   : __real_dev_trust_signatures(runtime, envelope, release);
+}
+
+// ---- What was said to be durable is not
+
+static struct dev_storage_port under;
+
+static enum base_status lost_save(void *ctx, const uint8_t *bytes, size_t size)
+{
+    static uint32_t calls;
+    return ++calls % 3 == 0 ? BASE_OK : under.state_save(ctx, bytes, size);
+}
+
+struct dev_storage_port __real_sim_storage_port(struct sim_storage *storage);
+struct dev_storage_port __wrap_sim_storage_port(struct sim_storage *storage);
+struct dev_storage_port __wrap_sim_storage_port(struct sim_storage *storage)
+{
+    struct dev_storage_port port = __real_sim_storage_port(storage);
+    under = port;
+    port.state_save = is("lost-fsync") ? lost_save : port.state_save;
+    return port;
+}
+
+// ---- A version is activated twice
+
+void __real_dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
+                              const struct wire_manifest *manifest);
+void __wrap_dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
+                              const struct wire_manifest *manifest);
+void __wrap_dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
+                              const struct wire_manifest *manifest)
+{
+    uint8_t state = task->slots.state;
+    __real_dev_slot_activate(runtime, task, manifest);
+    if (is("double-activation")) {
+        task->slots.state = state;
+        __real_dev_slot_activate(runtime, task, manifest);
+    }
+}
+
+// ---- A stage has more devices than its statement says
+
+static _Thread_local bool oracle; // the simulator's own judgement stays
+
+uint16_t __real_pol_bucket(uint64_t device, uint64_t salt);
+uint16_t __wrap_pol_bucket(uint64_t device, uint64_t salt);
+uint16_t __wrap_pol_bucket(uint64_t device, uint64_t salt)
+{
+    return is("stage-leak") && !oracle ? 0 : __real_pol_bucket(device, salt);
+}
+
+// The short way, on which the gateway sees that a device has what it should, is not taken.
+uint64_t __real_gw_cohort_expected(const struct gw_cohort *cohort, uint64_t device_id);
+uint64_t __wrap_gw_cohort_expected(const struct gw_cohort *cohort, uint64_t device_id);
+uint64_t __wrap_gw_cohort_expected(const struct gw_cohort *cohort, uint64_t device_id)
+{
+    return __real_gw_cohort_expected(cohort, device_id) ^ (is("stage-leak") ? 1 : 0);
+}
+
+bool __real_sim_versions_allowed(struct sim_versions *versions, uint8_t version, uint64_t device,
+                                 bool beta);
+bool __wrap_sim_versions_allowed(struct sim_versions *versions, uint8_t version, uint64_t device,
+                                 bool beta);
+bool __wrap_sim_versions_allowed(struct sim_versions *versions, uint8_t version, uint64_t device,
+                                 bool beta)
+{
+    oracle = true;
+    bool allowed = __real_sim_versions_allowed(versions, version, device, beta);
+    oracle = false;
+    return allowed;
+}
+
+// ---- What failed is tried again at once
+
+uint32_t __real_dev_backoff_next(struct dev_backoff *backoff, uint64_t random,
+                                 uint32_t retry_after_s);
+uint32_t __wrap_dev_backoff_next(struct dev_backoff *backoff, uint64_t random,
+                                 uint32_t retry_after_s);
+uint32_t __wrap_dev_backoff_next(struct dev_backoff *backoff, uint64_t random,
+                                 uint32_t retry_after_s)
+{
+    return is("retry-storm") ? 20 : __real_dev_backoff_next(backoff, random, retry_after_s);
+}
+
+// ---- The way back is not gone
+
+bool __real_dev_slot_fall_back(struct dev_runtime *runtime, struct dev_task *task);
+bool __wrap_dev_slot_fall_back(struct dev_runtime *runtime, struct dev_task *task);
+bool __wrap_dev_slot_fall_back(struct dev_runtime *runtime, struct dev_task *task)
+{
+    return is("unfinished-rollback") || __real_dev_slot_fall_back(runtime, task);
+}
+
+void __real_dev_slot_remove(struct dev_runtime *runtime, struct dev_task *task);
+void __wrap_dev_slot_remove(struct dev_runtime *runtime, struct dev_task *task);
+void __wrap_dev_slot_remove(struct dev_runtime *runtime, struct dev_task *task)
+{
+    if (!is("unfinished-rollback")) {
+        __real_dev_slot_remove(runtime, task);
+    }
+}
+
+void __real_dev_slot_revert(struct dev_runtime *runtime, struct dev_task *task);
+void __wrap_dev_slot_revert(struct dev_runtime *runtime, struct dev_task *task);
+void __wrap_dev_slot_revert(struct dev_runtime *runtime, struct dev_task *task)
+{
+    if (!is("unfinished-rollback")) {
+        __real_dev_slot_revert(runtime, task);
+    }
+}
+
+// ---- A record goes, and nobody counts it
+
+#define LOST_EVERY 97u
+
+enum base_status __real_dev_tunnel_offer(struct dev_tunnel *tunnel, uint64_t now_us,
+                                         const struct wire_upload_record *record,
+                                         uint64_t *out_seq);
+enum base_status __wrap_dev_tunnel_offer(struct dev_tunnel *tunnel, uint64_t now_us,
+                                         const struct wire_upload_record *record,
+                                         uint64_t *out_seq);
+enum base_status __wrap_dev_tunnel_offer(struct dev_tunnel *tunnel, uint64_t now_us,
+                                         const struct wire_upload_record *record, uint64_t *out_seq)
+{
+    static uint32_t offered;
+    if (is("uncounted-loss") && ++offered % LOST_EVERY == 0) {
+        return BASE_OK;
+    }
+    return __real_dev_tunnel_offer(tunnel, now_us, record, out_seq);
+}
+
+// ---- A control brings content
+
+void __real_dev_again_take(struct dev_runtime *runtime, const struct wire_again *marks,
+                           uint32_t count, bool all);
+void __wrap_dev_again_take(struct dev_runtime *runtime, const struct wire_again *marks,
+                           uint32_t count, bool all);
+void __wrap_dev_again_take(struct dev_runtime *runtime, const struct wire_again *marks,
+                           uint32_t count, bool all)
+{
+    if (is("placebo-downloads") && dev_again_news(runtime, marks, count)) {
+        const struct dev_request request = {
+            .method = DEV_METHOD_GET,
+            .path = BASE_STR("/v1/blob/00000000000000000000000000000000"
+                             "00000000000000000000000000000000"),
+        };
+        (void)runtime->ports->http.start(runtime->ports->http.ctx, UINT32_MAX, &request);
+    }
+    __real_dev_again_take(runtime, marks, count, all);
+}

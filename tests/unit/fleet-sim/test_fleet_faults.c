@@ -1,0 +1,141 @@
+// Faults: how they are written, and that a draw depends on nothing but the fault itself, the device
+// and the count.
+#include "test_kit.h"
+
+#include "model/fault_rule.h"
+
+#include <stdlib.h>
+
+static struct sim_fault_plan *plan_new(void)
+{
+    struct sim_fault_plan *plan = calloc(1, sizeof(*plan));
+    assert_non_null(plan);
+    return plan;
+}
+
+static void add(struct sim_fault_plan *plan, const char *text)
+{
+    struct base_error error = {0};
+    if (sim_fault_add(plan, base_str_of(text), &error) != BASE_OK) {
+        fail_msg("%s: column %u: %s", text, error.column, error.text);
+    }
+}
+
+static void what_is_written_is_read(void **state)
+{
+    (void)state;
+    struct sim_fault_plan *plan = plan_new();
+    add(plan, "network:loss @ 5%");
+    add(plan, "network:delay 500@0.25 where network == \"3g\"");
+    add(plan, "  gateway:503  ");
+    add(plan, "network:loss @ 1%");
+    assert_int_equal(plan->rule_count, 4);
+    assert_int_equal(plan->rules[0].kind, SIM_FAULT_LOSS);
+    assert_int_equal(plan->rules[0].probability_ppm, 50000);
+    assert_false(plan->rules[0].picky);
+    assert_int_equal(plan->rules[1].amount, 500);
+    assert_int_equal(plan->rules[1].probability_ppm, 250000);
+    assert_true(plan->rules[1].picky);
+    assert_int_equal(plan->rules[1].where.cond_count, 1);
+    assert_int_equal(plan->rules[2].probability_ppm, 1000000);
+    assert_int_equal(plan->rules[0].nth, 0);
+    assert_int_equal(plan->rules[3].nth, 1);
+    assert_true(sim_fault_plan_has(plan, SIM_FAULT_UNAVAILABLE));
+    assert_false(sim_fault_plan_has(plan, SIM_FAULT_BUSY));
+    free(plan);
+}
+
+static void what_makes_no_sense_is_refused_with_its_place(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint32_t column;
+    } cases[] = {
+        {"loss @ 5%", 1},
+        {"network:los @ 5%", 1},
+        {"storage:loss @ 5%", 1},
+        {"", 1},
+        {"network:loss 3 @ 5%", 14},
+        {"network:delay x @ 5%", 15},
+        {"network:delay 0", 15},
+        {"network:loss @ 101%", 15},
+        {"network:loss @", 15},
+        {"network:delay 9999999", 15},
+        {"network:loss @ 5% where os = \"android\"", 28},
+    };
+    struct sim_fault_plan *plan = plan_new();
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct base_error error = {0};
+        assert_int_equal(sim_fault_add(plan, base_str_of(cases[i].text), &error), BASE_ERR_INVALID);
+        if (error.column != cases[i].column) {
+            fail_msg("'%s': column %u, not %u: %s", cases[i].text, error.column, cases[i].column,
+                     error.text);
+        }
+    }
+    assert_int_equal(plan->rule_count, 0);
+    struct base_error error = {0};
+    for (uint32_t i = 0; i < SIM_FAULTS_MAX; i++) {
+        add(plan, "process:kill");
+    }
+    assert_int_equal(sim_fault_add(plan, BASE_STR("process:kill"), &error), BASE_ERR_LIMIT);
+    free(plan);
+}
+
+// Every kind can be written, with its usual amount, and the help has it.
+static void every_kind_has_a_name(void **state)
+{
+    (void)state;
+    char help[8192];
+    sim_faults_help(help, sizeof(help));
+    for (uint32_t k = 0; k < SIM_FAULT_KIND_COUNT; k++) {
+        char text[64];
+        struct sim_fault_plan *plan = plan_new();
+        const struct sim_fault_about *about = sim_fault_about((enum sim_fault_kind)k);
+        (void)snprintf(text, sizeof(text), "%s:%s", sim_fault_family_name(about->family),
+                       about->name);
+        add(plan, text);
+        assert_int_equal(plan->rules[0].kind, k);
+        assert_int_equal(plan->rules[0].amount, about->usual);
+        assert_true(about->amount == NULL || (about->usual >= 1 && about->usual <= about->most));
+        assert_non_null(strstr(help, text));
+        free(plan);
+    }
+}
+
+// One fault less, of this family or another, changes none of the draws of those that stay.
+static void a_draw_is_of_its_fault_alone(void **state)
+{
+    (void)state;
+    struct sim_fault_plan *all = plan_new();
+    struct sim_fault_plan *less = plan_new();
+    add(all, "storage:flip @ 1%");
+    add(all, "network:loss @ 5%");
+    add(all, "network:loss @ 9%");
+    add(less, "network:loss @ 5%");
+    uint32_t hits = 0;
+    uint32_t same = 0;
+    for (uint64_t i = 0; i < 20000; i++) {
+        uint64_t draw = sim_fault_draw(7, &all->rules[1], i / 100, i % 100);
+        assert_int_equal(draw, sim_fault_draw(7, &less->rules[0], i / 100, i % 100));
+        hits += sim_fault_hits(&all->rules[1], draw);
+        same += draw == sim_fault_draw(7, &all->rules[2], i / 100, i % 100);
+        same += draw == sim_fault_draw(8, &all->rules[1], i / 100, i % 100);
+        same += draw == sim_fault_draw(7, &all->rules[0], i / 100, i % 100);
+    }
+    assert_int_equal(same, 0);
+    assert_in_range(hits, 850, 1150); // 5 % of 20,000
+    free(all);
+    free(less);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(what_makes_no_sense_is_refused_with_its_place),
+        cmocka_unit_test(every_kind_has_a_name),
+        cmocka_unit_test(a_draw_is_of_its_fault_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
