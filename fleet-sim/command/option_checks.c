@@ -91,10 +91,11 @@ enum base_status sim_check_evidence(const struct sim_options *options,
                               "--evidence: %.100s is there already: evidence is a new file",
                               options->evidence);
     }
-    if (options->where.cond_count > 0 || options->bad.rule_count > 0) {
+    if (options->where.cond_count > 0 || options->bad.rule_count > 0 ||
+        options->faults.rule_count > 0 || options->first_device > 0) {
         return base_error_set(error, BASE_ERR_INVALID,
                               "--evidence is of the version as it is, on all that --target means: "
-                              "neither --where nor --bad goes with it");
+                              "neither --where, --first-device, --bad nor --fault goes with it");
     }
     return check_key(options, words, error);
 }

@@ -62,7 +62,7 @@ class FleetSwarm(unittest.TestCase):
     def test_the_same_faults_give_the_same_run(self):
         options = ("--fault", "network:delay 3000 @ 20%", "--fault", "storage:backup @ 10%", "--fault", "process:kill @ 20%",
                    "--fault", "network:duplicate @ 10%", "--duration", "900")
-        first, second = self.play(*options), self.play(*options)
+        first, second = (self.play(*options, "--threads", threads, devices=250) for threads in ("1", "2"))
         self.assertEqual(first["virtual"]["digest"], second["virtual"]["digest"])
         self.assertEqual(first["faults"], second["faults"])
 

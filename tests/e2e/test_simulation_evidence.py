@@ -271,7 +271,7 @@ class Evidence(unittest.TestCase):
         self.root()
         build = self.build(1)
         self.assertIn("no virtual device is like this", self.simulate(build, "--target", 'os == "amiga"', check=False))
-        self.assertIn("neither --where nor --bad goes with it", self.simulate(build, "--where", "os == ios", check=False))
+        self.assertIn("neither --where, --first-device, --bad nor --fault goes with it", self.simulate(build, "--where", "os == ios", check=False))
         self.assertIn("--target, line 1, column 4", self.simulate(build, "--target", "os = 1", check=False))
 
     def test_a_draft_is_refused_before_anything_is_made(self):
