@@ -3,6 +3,7 @@
 #define SIM_RUN_RESULT_H
 
 #include "behaviour/behaviour_tally.h"
+#include "model/end_states.h"
 #include "model/budget.h"
 #include "model/law_sums.h"
 #include "model/rollouts_seen.h"
@@ -43,13 +44,6 @@ struct sim_rollout_told {
     uint8_t version; // SIM_VERSION_NONE: these devices met none of it
     bool wrong;      // it went back, though nobody called its version bad
     bool meant;      // it went back, as --bad-version wants
-};
-
-// Where devices that came online were in the end.
-struct sim_ends {
-    uint64_t devices;
-    uint64_t astray[SIM_VERSIONS_MAX]; // neither run it well nor hold a reason against it
-    uint64_t on[SIM_VERSIONS_MAX];
 };
 
 struct sim_run_result {

@@ -316,5 +316,16 @@ void sim_roots_look(struct sim_shard *shard);
 uint8_t sim_shard_version(struct sim_shard *shard, const struct wire_sha256 *manifest);
 void sim_shard_describe(struct sim_shard *shard, uint8_t version,
                         const struct wire_manifest *manifest);
+// fleet_facts.c: where a device's doings meet what the simulator noted of it (model/facts.h).
+BASE_NODISCARD enum base_status sim_fleet_facts_init(struct sim_shard *shard);
+// It has booted. What it lost with its storage is not held against it.
+void sim_fleet_facts_woke(struct sim_awake *awake);
+// It goes to sleep in order.
+void sim_fleet_facts_sleeps(struct sim_awake *awake);
+// An exchange is over: answered with what is of use, or not.
+void sim_fleet_facts_heard(struct sim_awake *awake, const struct sim_exchange *exchange, bool good);
+// Versions moved: its counters before, now, and whether another one is active of the task followed.
+void sim_fleet_facts_moved(struct sim_awake *awake, const struct dev_stats *stats,
+                           uint8_t active_before);
 
 #endif

@@ -8,7 +8,6 @@
 #include "run/fleet_behaviour.h"
 #include "run/fleet_business.h"
 #include "run/fleet_enrol.h"
-#include "run/fleet_facts.h"
 
 #include "base/check.h"
 #include "base/prng.h"

@@ -1,7 +1,7 @@
 // What is noted of devices as they wake, ask, move and sleep, and held against them: floors that go
 // back, versions activated twice, storms of requests, controls that download. Called by
 // fleet_device.c and fleet_ports.c; the counts go to the ledger.
-#include "run/fleet_facts.h"
+#include "run/fleet_run.h"
 
 #include "base/check.h"
 
@@ -101,4 +101,30 @@ void sim_fleet_facts_moved(struct sim_awake *awake, const struct dev_stats *stat
         one && moves.activations == 0 && stats->activations == again && !awake->faulty.excused;
     counters->marks_alone += again > 0 && alone;
     counters->marks_fetched += again > 0 && alone && awake->blobs > 0;
+}
+
+// ---- Of all shards
+
+enum base_status sim_fleet_faults_wrap(struct sim_shard *const *shards, uint32_t count,
+                                       struct base_error *error)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (sim_faults_wrap(&shards[i]->faults, &shards[i]->transport) != BASE_OK) {
+            return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
+        }
+    }
+    return BASE_OK;
+}
+
+void sim_fleet_faults_gather(struct sim_shard *const *shards, uint32_t count,
+                             struct sim_run_result *result)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t k = 0; k < SIM_FAULT_KIND_COUNT; k++) {
+            result->faults[k] += shards[i]->faults.hits[k];
+        }
+    }
+    if (result->options->faults.until_s > 0) {
+        sim_ends_count(result->ledgers, result->ledger_count, &result->ends);
+    }
 }

@@ -5,7 +5,6 @@
 // that is not a pass.
 #include "run/fleet_outcome.h"
 
-#include "report/end_states.h"
 #include "report/thresholds.h"
 
 #include <string.h>
@@ -511,13 +510,33 @@ static bool broke_for_good(const struct sim_verdict *verdict)
     return false;
 }
 
+// The newest rollout, if it is over and everybody had time since.
+static void ends_judge(struct sim_run_result *result)
+{
+    const struct sim_fault_plan *plan = &result->options->faults;
+    const struct sim_rollout_told *last =
+        result->rollout_count > 0 ? &result->rollouts[result->rollout_count - 1] : NULL;
+    double since_s = result->changed_s > plan->until_s ? result->changed_s : plan->until_s;
+    bool time = plan->until_s > 0 && result->duration_s - since_s >= SIM_ENDS_WITHIN_S;
+    if (last == NULL || last->version == SIM_VERSION_NONE || !time || result->interrupted) {
+        return;
+    }
+    if (strcmp(last->seen.state, "completed") == 0) {
+        sim_ledger_judge_ends(&result->verdict, result->ends.astray[last->version],
+                              result->ends.devices);
+    } else if (strcmp(last->seen.state, "rolled_back") == 0) {
+        sim_ledger_judge_ends(&result->verdict, result->ends.on[last->version],
+                              result->ends.devices);
+    }
+}
+
 void sim_outcome_judge(struct sim_run_result *result, const struct sim_ending *ending)
 {
     bool gone = no_gateway(result, ending);
     sim_thresholds_judge(result);
     result->interrupted = ending->interrupted;
     rollouts_gather(result, ending->rollouts);
-    sim_ends_judge(result);
+    ends_judge(result);
     if (ending->interrupted) {
         result->outcome =
             broke_for_good(&result->verdict) ? SIM_OUTCOME_FAILED : SIM_OUTCOME_INTERRUPTED;

@@ -7,7 +7,6 @@
 #include "run/fleet_enrol.h"
 
 #include "base/hash.h"
-#include "run/fleet_facts.h"
 
 #include <stddef.h>
 #include <string.h>

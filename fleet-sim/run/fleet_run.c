@@ -12,7 +12,6 @@
 #include "ports/sim_upstream.h"
 #include "report/run_summary.h"
 #include "run/fleet_behaviour.h"
-#include "report/end_states.h"
 #include "run/fleet_enrol.h"
 #include "run/fleet_metrics.h"
 #include "run/fleet_outcome.h"
@@ -127,18 +126,6 @@ static bool can_walk(const struct sim_fleet *fleet, const struct sim_shard *shar
            shard->local.manifest.declaration.size > 0;
 }
 
-// Between the transports, which are all there, and the devices.
-static enum base_status faults_wrap(struct sim_fleet *fleet, struct base_error *error)
-{
-    for (uint32_t i = 0; i < fleet->shard_count; i++) {
-        struct sim_shard *shard = fleet->shards[i];
-        if (sim_faults_wrap(&shard->faults, &shard->transport) != BASE_OK) {
-            return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
-        }
-    }
-    return BASE_OK;
-}
-
 static enum base_status shards_init(struct sim_fleet *fleet, struct base_error *error)
 {
     const struct sim_options *options = fleet->options;
@@ -181,7 +168,7 @@ static enum base_status shards_init(struct sim_fleet *fleet, struct base_error *
     if (fleet->virtual != NULL) {
         BASE_TRY(sim_virtual_attach(fleet->virtual, fleet->shards, error));
     }
-    return faults_wrap(fleet, error);
+    return sim_fleet_faults_wrap(fleet->shards, fleet->shard_count, error);
 }
 
 static void on_poll(evutil_socket_t socket, short what, void *ctx)
@@ -669,19 +656,6 @@ static void tell_about(struct sim_fleet *fleet)
                    result->took_s, &result->about);
 }
 
-static void faults_gather(struct sim_fleet *fleet)
-{
-    struct sim_run_result *result = &fleet->result;
-    for (uint32_t i = 0; i < fleet->shard_count; i++) {
-        for (uint32_t k = 0; k < SIM_FAULT_KIND_COUNT; k++) {
-            result->faults[k] += fleet->shards[i]->faults.hits[k];
-        }
-    }
-    if (fleet->options->faults.until_s > 0) {
-        sim_ends_count(result->ledgers, result->ledger_count, &result->ends);
-    }
-}
-
 static void gather(struct sim_fleet *fleet)
 {
     struct sim_run_result *result = &fleet->result;
@@ -708,7 +682,7 @@ static void gather(struct sim_fleet *fleet)
     sim_ledger_judge(result->ledgers, result->ledger_count, !fleet->options->local,
                      fleet->options->max_exposed_ppm, &result->verdict);
     behaviour_gather(fleet);
-    faults_gather(fleet);
+    sim_fleet_faults_gather(fleet->shards, fleet->shard_count, result);
     sim_trust_gather(fleet->shards, fleet->shard_count, &fleet->versions, &result->trust);
     result->focus = sim_focus_version(&result->counters);
     result->mining = sim_mine(fleet->shards, fleet->shard_count, result->focus, &result->slice);

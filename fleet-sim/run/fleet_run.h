@@ -14,6 +14,13 @@
 enum sim_exit sim_fleet_run(const struct sim_options *options,
                             const volatile sig_atomic_t *interrupted, FILE *log);
 
+// fleet_facts.c: faults stand between the transports, which are all there, and the devices. NOMEM.
+BASE_NODISCARD enum base_status sim_fleet_faults_wrap(struct sim_shard *const *shards,
+                                                      uint32_t count, struct base_error *error);
+// What went wrong, and where everybody was in the end; after the ledgers are in the result.
+void sim_fleet_faults_gather(struct sim_shard *const *shards, uint32_t count,
+                             struct sim_run_result *result);
+
 // fleet_finish.c: everything after the shards' threads have ended.
 struct sim_fleet;
 struct sim_mining *sim_mine(struct sim_shard *const *shards, uint32_t count, uint8_t version,

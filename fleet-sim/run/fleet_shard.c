@@ -11,7 +11,6 @@
 #include "model/zero_pages.h"
 #include "run/fleet_behaviour.h"
 #include "run/fleet_business.h"
-#include "run/fleet_facts.h"
 
 #include <event2/event.h>
 #include <stdio.h>

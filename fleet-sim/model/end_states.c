@@ -1,7 +1,7 @@
 // Who is where in the end. A device may be on the release, or hold a reason against it: it failed
-// there, or there is no place for its task. fleet_run.c counts when it gathers, and
-// fleet_outcome.c asks for the judgement once the rollouts of the run are known.
-#include "report/end_states.h"
+// there, or there is no place for its task. run/fleet_facts.c counts when the shards have ended,
+// and run/fleet_outcome.c judges once the rollouts of the run are known.
+#include "model/end_states.h"
 
 #include "base/check.h"
 
@@ -38,24 +38,5 @@ void sim_ends_count(const struct sim_ledger *const *ledgers, uint32_t count, str
             base_assert(ledger->entries[i].active < SIM_VERSIONS_MAX);
             count_entry(ledger, i, out);
         }
-    }
-}
-
-void sim_ends_judge(struct sim_run_result *result)
-{
-    const struct sim_fault_plan *plan = &result->options->faults;
-    const struct sim_rollout_told *last =
-        result->rollout_count > 0 ? &result->rollouts[result->rollout_count - 1] : NULL;
-    double since_s = result->changed_s > plan->until_s ? result->changed_s : plan->until_s;
-    bool time = plan->until_s > 0 && result->duration_s - since_s >= SIM_ENDS_WITHIN_S;
-    if (last == NULL || last->version == SIM_VERSION_NONE || !time || result->interrupted) {
-        return;
-    }
-    if (strcmp(last->seen.state, "completed") == 0) {
-        sim_ledger_judge_ends(&result->verdict, result->ends.astray[last->version],
-                              result->ends.devices);
-    } else if (strcmp(last->seen.state, "rolled_back") == 0) {
-        sim_ledger_judge_ends(&result->verdict, result->ends.on[last->version],
-                              result->ends.devices);
     }
 }
