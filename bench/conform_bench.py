@@ -8,10 +8,10 @@ fleet.conform.points    the greatest distance of the coverage curves at any seco
 fleet.conform.unequal   facts that differ: counts of every version, outcome, rollouts, invariants; peer: the bar of 0.
 
 A gateway makes a rollout of two stages and is stopped. Its folder is copied; the gateway goes on from the one over sockets, the
-simulator from the other in virtual time, with the same options: full trust, the same arrivals, the same check-in interval. The
-gray stage opens the next one by how many devices completed, and devices that it does not let in come back after an interval: so
-the curve has the arrivals, the gate and the check-ins in it. The table has the distance of each latency too (Kolmogorov and
-Smirnov): in virtual time a message takes as long as the simulator says, so that is told and is no bar.
+simulator from the other in virtual time, with the same options: full trust, the same arrivals, the same check-in interval, no
+device enrolled. The gray stage opens the next one by how many devices completed, and devices that it does not let in come back
+after an interval: so the curve has the arrivals, the gate and the check-ins in it. The table has the distance of each latency too
+(Kolmogorov and Smirnov): in virtual time a message takes as long as the simulator says, so that is told and is no bar.
 """
 import argparse
 import json
@@ -74,7 +74,7 @@ def measure(stack, args):
     stack.start_gateway()
     real = play(stack, args, "real", "--gateway", stack.url)
     stop(stack)
-    virtual = play(stack, args, "virtual", "--virtual", stack.path("copy"))
+    virtual = play(stack, args, "virtual", "--virtual", stack.path("copy"), "--strangers")
     run = subprocess.run([os.path.join(stack.bin, "walle-fleet-sim"), "conform", stack.path("real"), stack.path("virtual"), "--within",
                           str(args.within), "--json", stack.path("conform.json")], capture_output=True, text=True, check=False)
     print(f"{args.devices} devices, {args.arrival_rate:g} a second, a check-in every {args.interval} s: real {real['duration_s']:.0f} s, "

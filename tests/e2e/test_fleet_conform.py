@@ -45,6 +45,7 @@ class FleetConform(unittest.TestCase):
 
     @classmethod
     def play(cls, out, *arguments, devices=DEVICES):
+        arguments += ("--strangers",) if "--virtual" in arguments else ()  # as those over sockets are
         run = subprocess.run([program("walle-fleet-sim"), "run", "--root", cls.stack.path("root.1"), "--devices", str(devices), "--arrival-rate",
                               str(RATE), "--checkin-interval", "60", "--until-coverage", "100%", "--duration", "300", "--no-live", "--out",
                               cls.stack.path(out), *arguments], capture_output=True, text=True, timeout=400, stdin=subprocess.DEVNULL)
