@@ -117,6 +117,7 @@ static void about_section(const struct sim_run_result *result, FILE *file)
     population_row(result, file);
     about_row("devices were", where, file);
     about_row("machine", about->machine, file);
+    about_row("digest", result->digest, file);
     about_row("product", "walle-fleet-sim " BASE_PRODUCT_VERSION, file);
     (void)fputs("</table>\n", file);
 }
@@ -182,16 +183,22 @@ static void release_rows(const struct sim_run_result *result, FILE *file)
             continue;
         }
         sim_release_text(result, v, release);
-        cell_start("devices", c->failed > 0 ? "bad" : "good",
-                   c->failed > 0 ? "some failed" : "none failed", file);
+        bool bad = sim_versions_get(result->versions, v).bad; // it was to fail
+        cell_start("devices",
+                   bad             ? "note"
+                   : c->failed > 0 ? "bad"
+                                   : "good",
+                   bad             ? "called bad"
+                   : c->failed > 0 ? "some failed"
+                                   : "none failed",
+                   file);
         sim_html_text(file, release);
         (void)fprintf(file,
                       ": %llu offered, %llu ran it to a good end, %llu failed, %llu without an end "
-                      "so far; %lld run it now%s</tr>\n",
+                      "so far; %lld run it now</tr>\n",
                       (unsigned long long)c->offered, (unsigned long long)c->ran,
                       (unsigned long long)c->failed, (unsigned long long)result->undecided[v],
-                      (long long)c->current,
-                      sim_versions_get(result->versions, v).bad ? " (called bad)" : "");
+                      (long long)c->current);
     }
 }
 
