@@ -34,6 +34,9 @@
 #define DEV_VM_NAME_MAX         255   // bytes of a name in a source
 #define DEV_VM_NAMES_MAX        32768 // in a source, with its short texts; each counts once
 #define DEV_VM_ARGUMENTS_MAX    255   // of a call by place, and as many by name
+#define DEV_VM_TARGETS_MAX      255   // names before a starred one that is assigned to, and behind
+#define DEV_VM_DOTTED_MAX       4096  // names "a.b" in the imports of a source
+#define DEV_VM_BRACKETS_MAX     1000  // of a source in one another
 #define DEV_VM_DIGITS_MAX       4096  // of a whole number in a source, with its prefix
 #define DEV_VM_IMPORTS_MAX      128   // names that the compiler tells of one file
 #define DEV_VM_ITEM_MAX         32    // of a name behind "import" that it tells

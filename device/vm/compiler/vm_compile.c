@@ -7,6 +7,7 @@
 #include "vm/vm.h"
 
 #include "vm/compiler/vm_calls.h"
+#include "vm/compiler/vm_counts.h"
 #include "vm/compiler/vm_imports.h"
 #include "vm/compiler/vm_uploads.h"
 #include "vm/mpy_check.h"
@@ -81,7 +82,12 @@ static enum base_status exception_report(mp_obj_t exception, struct base_error *
     struct text_output message = {.size = 0};
     const mp_print_t print = {&message, text_add};
     mp_obj_print_helper(&print, exception, PRINT_STR);
-    if (type == &mp_type_RuntimeError) { // of the two that there are, the other is of the stack
+    if (type == &mp_type_RuntimeError && strcmp(message.text, "bytecode overflow") == 0) {
+        return base_error_set(error, BASE_ERR_TOO_LARGE,
+                              "a loop, branch or try of over 32767 bytes of bytecode: move some of "
+                              "it into functions");
+    }
+    if (type == &mp_type_RuntimeError) { // of the two others, one is of the stack
         bool name = strcmp(message.text, "name too long") == 0; // "a.b.c" as a whole
         return name ? base_error_set(error, BASE_ERR_TOO_LARGE, "a name of over %d bytes",
                                      DEV_VM_NAME_MAX)
@@ -115,6 +121,23 @@ static bool in_table(const mp_lexer_t *lexer)
             lexer->vstr.len <= MICROPY_ALLOC_PARSE_INTERN_STRING_LEN);
 }
 
+// How many brackets are open behind the token.
+static size_t brackets_after(const mp_lexer_t *lexer, size_t open)
+{
+    switch (lexer->tok_kind) {
+    case MP_TOKEN_DEL_PAREN_OPEN:
+    case MP_TOKEN_DEL_BRACKET_OPEN:
+    case MP_TOKEN_DEL_BRACE_OPEN:
+        return open + 1;
+    case MP_TOKEN_DEL_PAREN_CLOSE:
+    case MP_TOKEN_DEL_BRACKET_CLOSE:
+    case MP_TOKEN_DEL_BRACE_CLOSE:
+        return open > 0 ? open - 1 : 0;
+    default:
+        return open;
+    }
+}
+
 // A token that is too much: a whole number, of which the compiler takes the square of the digits to
 // read one, a long name, of which it says no line, or one name more than its table can count. Its
 // own lexer looks for it, so what is text or comment is neither missed nor taken for one; what it
@@ -124,9 +147,14 @@ static struct excess token_excess(struct base_str source, qstr name)
 {
     mp_lexer_t *lexer = mp_lexer_new_from_str_len(name, source.data, source.size, 0);
     struct excess found = {0};
+    size_t open = 0;
     while (found.line == 0 && lexer->tok_kind != MP_TOKEN_END &&
            lexer->tok_kind != MP_TOKEN_INVALID) {
-        if (lexer->tok_kind == MP_TOKEN_INTEGER && lexer->vstr.len > DEV_VM_DIGITS_MAX) {
+        open = brackets_after(lexer, open);
+        if (open > DEV_VM_BRACKETS_MAX) {
+            found = (struct excess){lexer->tok_line, "a depth", DEV_VM_BRACKETS_MAX,
+                                    "brackets in one another"};
+        } else if (lexer->tok_kind == MP_TOKEN_INTEGER && lexer->vstr.len > DEV_VM_DIGITS_MAX) {
             found = (struct excess){lexer->tok_line, "a whole number", DEV_VM_DIGITS_MAX, "digits"};
         } else if (lexer->tok_kind == MP_TOKEN_NAME && lexer->vstr.len > DEV_VM_NAME_MAX) {
             found = (struct excess){lexer->tok_line, "a name", DEV_VM_NAME_MAX, "bytes"};
@@ -139,6 +167,23 @@ static struct excess token_excess(struct base_str source, qstr name)
     }
     mp_lexer_free(lexer);
     return found;
+}
+
+static struct excess tree_excess(mp_parse_node_t root)
+{
+    const struct excess all[] = {
+        {dev_vm_calls_long(root), "a call", DEV_VM_ARGUMENTS_MAX, "arguments"},
+        {dev_vm_targets_many(root), "an assignment with a star", DEV_VM_TARGETS_MAX,
+         "names before it, or behind"},
+        {dev_vm_dotted_many(root), "a source", DEV_VM_DOTTED_MAX,
+         "names with a dot in its imports"},
+    };
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        if (all[i].line > 0) {
+            return all[i];
+        }
+    }
+    return (struct excess){0};
 }
 
 static enum base_status excess_report(const struct excess *excess, struct base_error *error)
@@ -166,8 +211,7 @@ compile(struct base_str source, struct base_str file_name, struct compile_output
         }
         mp_lexer_t *lexer = mp_lexer_new_from_str_len(name, source.data, source.size, 0);
         mp_parse_tree_t tree = mp_parse(lexer, MP_PARSE_FILE_INPUT);
-        excess = (struct excess){dev_vm_calls_long(tree.root), "a call", DEV_VM_ARGUMENTS_MAX,
-                                 "arguments"};
+        excess = tree_excess(tree.root);
         if (excess.line > 0) {
             nlr_pop();
             return excess_report(&excess, error);

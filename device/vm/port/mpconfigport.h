@@ -41,6 +41,11 @@ typedef long mp_off_t;
 #define MICROPY_VFS_ROM       (!DEV_VM_COMPILER)
 #define MICROPY_VFS_ROM_IOCTL (0)
 
+// The parser's stacks grow by so much: with the few that MicroPython takes, source that is nested
+// deep is copied over and over.
+#define MICROPY_ALLOC_PARSE_RULE_INC   (1024)
+#define MICROPY_ALLOC_PARSE_RESULT_INC (1024)
+
 // Memory and control flow.
 #define MICROPY_ENABLE_GC                      (1)
 #define MICROPY_ENABLE_FINALISER               (0)

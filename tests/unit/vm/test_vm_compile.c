@@ -84,7 +84,8 @@ static void test_hostile_source(void **state)
         struct base_error error;
         enum base_status status = compile(source, &error);
         // "-" folds into one constant and is fine; the others end in an error, none in a crash.
-        assert_true(status == BASE_OK || status == BASE_ERR_INVALID || status == BASE_ERR_NOMEM);
+        assert_true(status == BASE_OK || status == BASE_ERR_INVALID || status == BASE_ERR_NOMEM ||
+                    status == BASE_ERR_TOO_LARGE);
         free(source);
     }
     char *long_source = repeated("x = 1\n", 200000, "");
@@ -333,6 +334,15 @@ static void test_functions_have_limits(void **state)
         {"\ndef f():\n with <w200(>:\n  pass\n", 3, "over 127 try and with blocks in one another"},
         {"x = 1\n\nwith <w200(>:\n pass\n", 3, "over 127 try and with blocks in one another"},
         {"x = <n60@>\n", 0, NULL},
+        {"x = [0] * 256\n<a255,>, *b = x\n", 0, NULL},
+        {"x = [0] * 256\n\n<a256,>, *b = x\n", 3,
+         "an assignment with a star of over 255 names before it, or behind"},
+        {"x = [0] * 256\n*b, <a255,> = x\n", 0, NULL},
+        {"\n*b, <a256,> = x\n", 2, "an assignment with a star of over 255 names"},
+        {"\n(<a256,>, *b) = x\n", 2, "an assignment with a star of over 255 names"},
+        {"\n[*b, <a256,>] = x\n", 2, "an assignment with a star of over 255 names"},
+        {"\nfor <a256,>, *b in x:\n pass\n", 2, "an assignment with a star of over 255 names"},
+        {"\nx = [1 for <a256,>, *b in y]\n", 2, "an assignment with a star of over 255 names"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -374,6 +384,49 @@ static void test_statements_have_limits(void **state)
     assert_non_null(strstr(error.text, "over 127 try and with blocks in one another"));
     assert_true(error.line >= 128 && error.line <= DEEP + 1);
     free(source);
+}
+
+// What a jump cannot pass over, brackets in one another, imports of "a.b": each has its reason, at
+// once.
+static void test_long_sources(void **state)
+{
+    static const struct {
+        const char *head, *line;
+        unsigned count;
+        const char *tail;
+        enum base_status status;
+        uint32_t line_at;
+        const char *says;
+    } cases[] = {
+        {"while x:\n", " y = f(z)\n", 2000, "", BASE_OK, 0, ""},
+        {"while x:\n", " y = f(z)\n", 15000, "", BASE_ERR_TOO_LARGE, 0,
+         "a loop, branch or try of over 32767 bytes of bytecode"},
+        {"if x:\n", " y = f(z)\n", 15000, "", BASE_ERR_TOO_LARGE, 0, "a loop, branch or try"},
+        {"import a\n", "import a.b\n", 4096, "", BASE_OK, 0, ""},
+        {"import a\n", "import a.b\n", 60000, "", BASE_ERR_TOO_LARGE, 4098,
+         "a source of over 4096 names with a dot in its imports"},
+        {"x = 1\nx = ", "(", 50000, "", BASE_ERR_TOO_LARGE, 2,
+         "a depth of over 1000 brackets in one another"},
+        {"x = ", "([{", 334, "", BASE_ERR_TOO_LARGE, 1, "a depth of over 1000 brackets"},
+        {"x = ", "(),[],", 5000, "\n", BASE_ERR_INVALID, 1, "over 4095 variables and values"},
+        {"x = '", "(", 5000, "' # ((\n", BASE_OK, 0, ""},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char *many = repeated(cases[i].line, cases[i].count, cases[i].tail);
+        char *source = malloc(strlen(cases[i].head) + strlen(many) + 1);
+        struct base_error error = {0};
+        assert_non_null(source);
+        (void)sprintf(source, "%s%s", cases[i].head, many);
+        enum base_status status = compile(source, &error);
+        if (status != cases[i].status || strstr(error.text, cases[i].says) == NULL ||
+            error.line != cases[i].line_at) {
+            fail_msg("case %zu: %s (%s), line %u", i, base_status_text(status), error.text,
+                     error.line);
+        }
+        free(source);
+        free(many);
+    }
 }
 
 // However deep a call stands in the source, its arguments are counted.
@@ -490,6 +543,7 @@ int main(void)
         cmocka_unit_test(test_functions_have_limits),
         cmocka_unit_test(test_statements_have_limits),
         cmocka_unit_test(test_deep_call),
+        cmocka_unit_test(test_long_sources),
         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_uploads_are_told),
         cmocka_unit_test(test_same_source_same_bytes),
