@@ -116,6 +116,12 @@ static void end(struct event_source *source)
         source->size = 0;
     }
     source->ended = true;
+    if (source->stats.bad > 0 && source->stats.recorded == 0) {
+        base_log_error(source->options.log, "events",
+                       "%s: none of its %llu lines is an event, nothing was recorded",
+                       source->options.path, (unsigned long long)source->stats.lines);
+        source->broken = true;
+    }
 }
 
 // A line that does not fit is dropped to its end. False: it has none.

@@ -532,6 +532,18 @@ class OddFiles(unittest.TestCase):
         self.assertIn("line 2: longer than 16384 bytes; skipped", run.stderr)
         self.assertIn(f"line 2: no end within 1048576 bytes: {path} holds no lines of events", run.stderr)
 
+    def test_events_of_which_none_is_good(self):
+        self.enrolled()
+        path = self.stack.path("events.jsonl")
+        self.put(path, b"nonsense\n" * 3)
+        run = self.events(path)
+        self.assertEqual(run.returncode, 1, run.stderr)
+        self.assertIn(f"{path}: none of its 3 lines is an event, nothing was recorded", run.stderr)
+        self.put(path, b"nonsense\n" + b'{"kind":"click","page":"item","item":"i-1"}\n')
+        self.assertEqual(self.events(path).returncode, 0)
+        self.put(path, b"")  # no event is no fault
+        self.assertEqual(self.events(path).returncode, 0)
+
     def test_events_of_a_pipe(self):
         """Waited for until somebody writes, and read until all who did have closed it."""
         self.enrolled()
