@@ -80,7 +80,8 @@ static void table_write(const struct sim_certify_result *result, const struct su
     (void)fprintf(
         log,
         "of %u devices; harmed is who ran it. At least %.1f %% of such runs harm no more than the "
-        "most of their row, with 95 %% confidence for each row by itself\n",
+        "most of their row, with 95 %% confidence for each row by itself: a sample of seeds, "
+        "not of releases\n",
         result->options->devices, sim_certify_share(seeds) * 100);
     (void)fprintf(log,
                   "healthy releases stopped: %u of %u (at most %.1f %%, with 95 %% confidence)\n",
@@ -181,7 +182,8 @@ static enum base_status page_write(const struct sim_certify_result *result, cons
     (void)fprintf(
         file,
         "<p>Harmed is a device that ran the version. At least %.1f&nbsp;%% of such runs harm no "
-        "more devices than the most of their row (95&nbsp;%% confidence, for each row by itself). "
+        "more devices than the most of their row (95&nbsp;%% confidence, for each row by itself): "
+        "the runs are a sample of seeds, and the releases are no sample but those of the pack. "
         "Of %u healthy releases the gate stopped %u: at "
         "most %.1f&nbsp;%% (95&nbsp;%% confidence).</p>\n<table><tr><th>release<th>what goes "
         "wrong<th class=n>stopped<th class=n>harmed, middle<th class=n>harmed, most<th "

@@ -287,6 +287,8 @@ class FleetVirtual(unittest.TestCase):
         with open(self.stack.path("certificate", "certificate.html"), encoding="utf-8") as file:
             page = file.read()
         self.assertIn("<svg", page)
+        self.assertIn("a sample of seeds", page)
+        self.assertIn("a sample of seeds", text)
         self.assertIn("os == &quot;ios&quot; =&gt; exception @ 60%", page)
         self.assertIn("did not end by themselves, or broke an invariant: 0 of 6.", page)
         self.assertEqual(sorted(os.listdir(self.stack.path("certificate"))), ["certificate.html", "certificate.json"])
