@@ -571,6 +571,24 @@ static uint64_t failed_due_ms(struct sim_shard *shard, const struct sim_awake *a
     return sim_shard_ms(shard, now_us) + mean_ms / 2 + draw % mean_ms;
 }
 
+// When a device that goes to sleep wakes: `next_us` is when its runtime has something to do.
+static uint32_t sleeps_until_ms(struct sim_shard *shard, const struct sim_awake *awake,
+                                uint64_t next_us)
+{
+    uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
+    uint64_t due_ms = next_us == UINT64_MAX
+                          ? (uint64_t)sim_shard_ms(shard, now_us) + SLEEP_MS_DEFAULT
+                          : (next_us - shard->start_us) / 1000;
+    uint32_t session_ms = sim_behaving_next_ms(shard, awake->device);
+    due_ms = session_ms < due_ms ? session_ms : due_ms;
+    uint32_t business_ms = sim_business_next_ms(shard, awake->device);
+    due_ms = business_ms < due_ms ? business_ms : due_ms;
+    due_ms = wakes_ms(shard, awake, due_ms);
+    uint64_t failed_ms = failed_due_ms(shard, awake, now_us);
+    due_ms = failed_ms > due_ms ? failed_ms : due_ms;
+    return due_ms < SIM_WHEEL_NONE ? (uint32_t)due_ms : SIM_WHEEL_NONE - 1;
+}
+
 void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
 {
     if (awake->enrolling != NULL) {
@@ -629,18 +647,8 @@ void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t 
     next_us = active_us < next_us ? active_us : next_us;
     if (dev_is_idle(awake->runtime) && !shard->options->hints && !awake->run_late &&
         awake->active == NULL && !stays(shard, awake)) {
-        uint64_t due_ms = next_us == UINT64_MAX
-                              ? (uint64_t)sim_shard_ms(shard, now_us) + SLEEP_MS_DEFAULT
-                              : (next_us - shard->start_us) / 1000;
-        uint32_t session_ms = sim_behaving_next_ms(shard, awake->device);
-        due_ms = session_ms < due_ms ? session_ms : due_ms;
-        uint32_t business_ms = sim_business_next_ms(shard, awake->device);
-        due_ms = business_ms < due_ms ? business_ms : due_ms;
-        due_ms = wakes_ms(shard, awake, due_ms);
-        uint64_t failed_ms = failed_due_ms(shard, awake, now_us);
-        due_ms = failed_ms > due_ms ? failed_ms : due_ms;
         sim_fleet_facts_sleeps(awake);
-        sleep_until(shard, awake, due_ms < SIM_WHEEL_NONE ? (uint32_t)due_ms : SIM_WHEEL_NONE - 1);
+        sleep_until(shard, awake, sleeps_until_ms(shard, awake, next_us));
         return;
     }
     set_timer(shard, awake, next_us);

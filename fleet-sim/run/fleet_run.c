@@ -10,6 +10,7 @@
 #include "model/model_store.h"
 #include "report/evidence_file.h"
 #include "ports/sim_upstream.h"
+#include "command/report_folder.h"
 #include "report/run_summary.h"
 #include "run/fleet_behaviour.h"
 #include "run/fleet_enrol.h"
@@ -203,40 +204,10 @@ static void *shard_main(void *shard)
     return NULL;
 }
 
-// The folder and those above it.
-static enum base_status make_folders(const char *path, struct base_error *error)
-{
-    char part[PATH_MAX];
-    size_t size = strlen(path);
-    for (size_t i = 1; i <= size && size < sizeof(part); i++) {
-        if (path[i] != '/' && path[i] != '\0') {
-            continue;
-        }
-        memcpy(part, path, i);
-        part[i] = '\0';
-        if (mkdir(part, 0777) != 0 && errno != EEXIST) {
-            return base_error_set(error, BASE_ERR_IO, "%s: %s", part, strerror(errno));
-        }
-    }
-    if (size >= sizeof(part)) {
-        return base_error_set(error, BASE_ERR_TOO_LARGE, "--out is too long");
-    }
-    struct stat info;
-    bool there = stat(path, &info) == 0;
-    if (there && !S_ISDIR(info.st_mode)) {
-        errno = ENOTDIR;
-        there = false;
-    }
-    bool writes = there && access(path, W_OK | X_OK) == 0;
-    return writes ? BASE_OK
-                  : base_error_set(error, BASE_ERR_IO, "--out %s: %s (a folder for the reports)",
-                                   path, strerror(errno));
-}
-
 static enum base_status fleet_start(struct sim_fleet *fleet, struct base_error *error)
 {
     const struct sim_options *options = fleet->options;
-    BASE_TRY(make_folders(options->out, error));
+    BASE_TRY(sim_report_folder_make(options->out, error));
     if (options->virtual_dir[0] != '\0') {
         BASE_TRY(sim_virtual_new(options, &fleet->virtual, error));
         fleet->clock = *sim_virtual_clock(fleet->virtual);

@@ -18,23 +18,6 @@
 
 extern char **environ;
 
-enum base_status sim_folder_make(const char *path, struct base_error *error)
-{
-    char part[SIM_TEXT_MAX];
-    size_t size = strlen(path);
-    for (size_t i = 1; i <= size; i++) {
-        if (path[i] == '/' || path[i] == '\0') {
-            memcpy(part, path, i);
-            part[i] = '\0';
-            if (mkdir(part, 0777) != 0 && errno != EEXIST) {
-                return base_error_set(error, base_status_of_errno(errno), "--out %s: %s", part,
-                                      strerror(errno));
-            }
-        }
-    }
-    return BASE_OK;
-}
-
 void sim_child_remove(const struct sim_child *child)
 {
     static const char *const files[] = {"run.json",    "report.html",  "timeline.csv",

@@ -16,8 +16,6 @@ struct sim_child {
     char folder[SIM_CHILD_FOLDER_MAX]; // its --out; beside it FOLDER.log has what it printed
 };
 
-// The folder, and those above it. What making one gives.
-BASE_NODISCARD enum base_status sim_folder_make(const char *path, struct base_error *error);
 // Starts this program anew with these words, the last of which is NULL. IO.
 BASE_NODISCARD enum base_status sim_child_begin(struct sim_child *child, const char *const *words,
                                                 struct base_error *error);
