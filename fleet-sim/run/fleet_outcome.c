@@ -562,3 +562,20 @@ void sim_outcome_judge(struct sim_run_result *result, const struct sim_ending *e
     }
     tell_whole(result);
 }
+
+static const enum sim_exit exits[SIM_OUTCOME_COUNT] = {
+    [SIM_OUTCOME_PASSED] = SIM_EXIT_OK,
+    [SIM_OUTCOME_FAILED] = SIM_EXIT_FAILED,
+    [SIM_OUTCOME_INTERRUPTED] = SIM_EXIT_INTERRUPTED,
+    [SIM_OUTCOME_NO_GATEWAY] = SIM_EXIT_NO_GATEWAY,
+    [SIM_OUTCOME_NOBODY_ONLINE] = SIM_EXIT_NOBODY_ONLINE,
+    [SIM_OUTCOME_UNREACHED] = SIM_EXIT_UNREACHED,
+    [SIM_OUTCOME_NO_RELEASE] = SIM_EXIT_NO_RELEASE,
+    [SIM_OUTCOME_UNCOUNTED] = SIM_EXIT_UNCOUNTED,
+    [SIM_OUTCOME_THRESHOLD] = SIM_EXIT_THRESHOLD,
+};
+
+enum sim_exit sim_outcome_exit(enum sim_outcome outcome)
+{
+    return exits[outcome];
+}

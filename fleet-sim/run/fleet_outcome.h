@@ -4,6 +4,7 @@
 #ifndef SIM_FLEET_OUTCOME_H
 #define SIM_FLEET_OUTCOME_H
 
+#include "model/sim_exit.h"
 #include "report/run_result.h"
 #include "run/gateway_watch.h"
 
@@ -19,5 +20,8 @@ struct sim_ending {
 // Fills outcome, interrupted, cause, the rollouts of the task followed and which version decided,
 // from all that was gathered. Coordinator's thread.
 void sim_outcome_judge(struct sim_run_result *result, const struct sim_ending *ending);
+
+// The exit status of a run that came to this.
+enum sim_exit sim_outcome_exit(enum sim_outcome outcome);
 
 #endif

@@ -711,18 +711,6 @@ static void fleet_free(struct sim_fleet *fleet)
     free(fleet);
 }
 
-static const enum sim_exit exits[SIM_OUTCOME_COUNT] = {
-    [SIM_OUTCOME_PASSED] = SIM_EXIT_OK,
-    [SIM_OUTCOME_FAILED] = SIM_EXIT_FAILED,
-    [SIM_OUTCOME_INTERRUPTED] = SIM_EXIT_INTERRUPTED,
-    [SIM_OUTCOME_NO_GATEWAY] = SIM_EXIT_NO_GATEWAY,
-    [SIM_OUTCOME_NOBODY_ONLINE] = SIM_EXIT_NOBODY_ONLINE,
-    [SIM_OUTCOME_UNREACHED] = SIM_EXIT_UNREACHED,
-    [SIM_OUTCOME_NO_RELEASE] = SIM_EXIT_NO_RELEASE,
-    [SIM_OUTCOME_UNCOUNTED] = SIM_EXIT_UNCOUNTED,
-    [SIM_OUTCOME_THRESHOLD] = SIM_EXIT_THRESHOLD,
-};
-
 enum sim_exit sim_fleet_run(const struct sim_options *options,
                             const volatile sig_atomic_t *interrupted, FILE *log)
 {
@@ -760,7 +748,7 @@ enum sim_exit sim_fleet_run(const struct sim_options *options,
         if (status == BASE_OK && options->evidence[0] != '\0') {
             status = sim_evidence_write(&fleet->result, &fleet->shards[0]->local.manifest, &error);
         }
-        code = exits[fleet->result.outcome];
+        code = sim_outcome_exit(fleet->result.outcome);
         sim_summary_print(&fleet->result, view_of(fleet), code, log);
     }
     if (status != BASE_OK) {
