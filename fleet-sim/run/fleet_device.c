@@ -589,14 +589,23 @@ static uint32_t sleeps_until_ms(struct sim_shard *shard, const struct sim_awake 
     return due_ms < SIM_WHEEL_NONE ? (uint32_t)due_ms : SIM_WHEEL_NONE - 1;
 }
 
+// Did a fault end its process? Then it starts again a little later.
+static bool died(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
+{
+    if (awake->faulty.dead) {
+        kill_device(shard, awake, now_us);
+        return true;
+    }
+    return false;
+}
+
 void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
 {
     if (awake->enrolling != NULL) {
         enrol_turn(shard, awake, now_us);
         return;
     }
-    if (awake->faulty.dead) { // within a callback
-        kill_device(shard, awake, now_us);
+    if (died(shard, awake, now_us)) { // within a callback
         return;
     }
     if (shard->devices[awake->device].enrol_anew && !awake->run_late) {
@@ -609,8 +618,7 @@ void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t 
     uint32_t played = 0;
     for (uint32_t i = 0; i < SIM_TURNS_MAX; i++) {
         next_us = dev_tick(awake->runtime, now_us);
-        if (awake->faulty.dead) { // what it believes since then, it never was
-            kill_device(shard, awake, now_us);
+        if (died(shard, awake, now_us)) { // what it believes since then, it never was
             return;
         }
         if (awake->kill_after > 0 && --awake->kill_after == 0) {
