@@ -5,7 +5,7 @@
 
 #include "base/text/near_option.h"
 #include "model/sim_exit.h"
-#include "command/report_folder.h"
+#include "base/os/folder.h"
 #include "swarm/child_run.h"
 #include "wire/digest.h"
 
@@ -152,7 +152,7 @@ static enum base_status certify(const struct sim_certify_options *options, FILE 
 {
     static struct sim_certify_pack pack;
     BASE_TRY(sim_certify_pack_read(options->pack, &pack, error));
-    BASE_TRY(sim_report_folder_make(options->out, error));
+    BASE_TRY(base_folder_make(options->out, error));
     certificate_remove(options->out);
     struct sim_certify_result result = {.options = options, .pack = &pack};
     result.runs = calloc((size_t)pack.count * options->seeds, sizeof(result.runs[0]));

@@ -10,7 +10,7 @@
 #include "model/model_store.h"
 #include "report/evidence_file.h"
 #include "ports/sim_upstream.h"
-#include "command/report_folder.h"
+#include "base/os/folder.h"
 #include "report/run_summary.h"
 #include "run/fleet_behaviour.h"
 #include "run/fleet_enrol.h"
@@ -207,7 +207,10 @@ static void *shard_main(void *shard)
 static enum base_status fleet_start(struct sim_fleet *fleet, struct base_error *error)
 {
     const struct sim_options *options = fleet->options;
-    BASE_TRY(sim_report_folder_make(options->out, error));
+    struct base_error why;
+    if (base_folder_make(options->out, &why) != BASE_OK) {
+        return base_error_set(error, BASE_ERR_IO, "--out %s (a folder for the reports)", why.text);
+    }
     if (options->virtual_dir[0] != '\0') {
         BASE_TRY(sim_virtual_new(options, &fleet->virtual, error));
         fleet->clock = *sim_virtual_clock(fleet->virtual);

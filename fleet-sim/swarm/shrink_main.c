@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "model/sim_exit.h"
-#include "command/report_folder.h"
+#include "base/os/folder.h"
 
 #include <errno.h>
 #include <string.h>
@@ -255,7 +255,7 @@ int sim_shrink_main(int argc, char **argv, FILE *log)
     if (!parse(&shrink, argc - 2, argv + 2)) {
         return SIM_EXIT_USAGE;
     }
-    if (sim_report_folder_make(shrink.out, &error) != BASE_OK ||
+    if (base_folder_make(shrink.out, &error) != BASE_OK ||
         play(&shrink, &shrink.at, &shrink.end) != BASE_OK) {
         (void)fprintf(stderr, "walle-fleet-sim shrink: %s\n", error.text);
         return SIM_EXIT_LOCAL;

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/os/output_file.h"
 #include "model/population.h"
-#include "command/report_folder.h"
+#include "base/os/folder.h"
 
 #include <errno.h>
 #include <string.h>
@@ -159,7 +159,7 @@ enum base_status sim_swarm_play(const struct sim_swarm_options *options,
     static struct swarm swarm;
     uint64_t begin_us = base_clock_mono_us();
     swarm = (struct swarm){.options = options, .log = log, .runs = json_array()};
-    BASE_TRY(sim_report_folder_make(options->out, error));
+    BASE_TRY(base_folder_make(options->out, error));
     enum base_status status = play_all(&swarm, interrupted, error);
     for (uint32_t i = 0; i < options->jobs; i++) {
         sim_child_stop(&swarm.jobs[i].child);

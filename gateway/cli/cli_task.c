@@ -4,6 +4,7 @@
 // (push_blobs.c), and asks again, for a bounded number of rounds: one that was interrupted goes on
 // where it was.
 #include "cli/base/cli.h"
+#include "base/os/folder.h"
 #include "cli/base/cli_files.h"
 #include "cli/base/cli_http.h"
 #include "cli/base/cli_json.h"
@@ -106,7 +107,7 @@ enum cli_exit cli_task_init(struct cli *cli)
     }
     bool repository = is_repository(folder);
     int size = init_text(name, repository, text, sizeof(text));
-    if (cli_folder_make(folder, &error) != BASE_OK ||
+    if (base_folder_make(folder, &error) != BASE_OK ||
         base_output_write(path, text, (size_t)size, &error) != BASE_OK) {
         return cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
     }

@@ -4,6 +4,7 @@
 // hang the command. Writing is base/os/output_file.h.
 #include "cli/base/cli_files.h"
 
+#include "base/os/folder.h"
 #include "base/os/path_part.h"
 #include "base/os/regular_file.h"
 
@@ -87,33 +88,6 @@ enum base_status cli_file_read_own(const char *path, size_t max, uint8_t **out_b
     return status;
 }
 
-enum base_status cli_folder_make(const char *path, struct base_error *error)
-{
-    char part[FILES_PATH_MAX];
-    size_t size = strlen(path);
-
-    if (size == 0 || size >= sizeof(part)) {
-        return base_error_set(error, BASE_ERR_IO, "%.100s: no usable folder name", path);
-    }
-    memcpy(part, path, size + 1);
-    for (size_t i = 1; i <= size; ++i) {
-        if (part[i] != '/' && part[i] != '\0') {
-            continue;
-        }
-        char kept = part[i];
-        part[i] = '\0';
-        if (mkdir(part, 0777) != 0 && errno != EEXIST) {
-            return base_error_set(error, BASE_ERR_IO, "%s: %s", part, strerror(errno));
-        }
-        part[i] = kept;
-    }
-    struct stat about;
-    if (stat(path, &about) != 0 || !S_ISDIR(about.st_mode)) {
-        return base_error_set(error, BASE_ERR_IO, "%s: not a folder", path);
-    }
-    return BASE_OK;
-}
-
 enum base_status cli_folder_below(const char *folder, const char *name, struct base_error *error)
 {
     char path[FILES_PATH_MAX];
@@ -126,7 +100,7 @@ enum base_status cli_folder_below(const char *folder, const char *name, struct b
     if (snprintf(path, sizeof(path), "%s/%s", folder, name) >= (int)sizeof(path)) {
         return base_error_set(error, BASE_ERR_IO, "%.100s: path too long", folder);
     }
-    BASE_TRY(cli_folder_make(folder, error));
+    BASE_TRY(base_folder_make(folder, error));
     if (mkdir(path, 0777) != 0 && errno != EEXIST) {
         return base_error_set(error, BASE_ERR_IO, "%s: %s", path, strerror(errno));
     }

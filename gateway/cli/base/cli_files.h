@@ -19,7 +19,5 @@ BASE_NODISCARD enum base_status cli_file_read_own(const char *path, size_t max, 
 // be no symbolic link, which would lead what is written there elsewhere. INVALID, IO.
 BASE_NODISCARD enum base_status cli_folder_below(const char *folder, const char *name,
                                                  struct base_error *error);
-// Makes the folder and those above it. IO.
-BASE_NODISCARD enum base_status cli_folder_make(const char *path, struct base_error *error);
 
 #endif

@@ -4,6 +4,7 @@
 // source, so a version from git is what was committed and nothing of the work tree.
 #include "cli/task/task_git.h"
 
+#include "base/os/folder.h"
 #include "base/os/output_file.h"
 #include "base/os/path_part.h"
 #include "cli/task/task_file.h"
@@ -253,7 +254,7 @@ static enum base_status make_scratch(struct task_git *git, struct base_error *er
     }
     (void)snprintf(git->folder, sizeof(git->folder), "%.*s/tree", TASK_SOURCE_PATH_MAX - 8,
                    git->scratch);
-    return cli_folder_make(git->folder, error);
+    return base_folder_make(git->folder, error);
 }
 
 static enum base_status enter_subfolder(struct task_git *git, const char *subfolder,
