@@ -647,11 +647,11 @@ static enum base_status arrivals_make(struct sim_parse *parse)
 {
     struct sim_options *options = parse->out;
     struct sim_arrival_fleet fleet = {.devices = options->devices};
-    count_zones(options, &fleet);
     struct base_error inner = {.status = BASE_OK};
     if (options->arrivals_shape[0] == '\0') {
         return BASE_OK;
     }
+    count_zones(options, &fleet);
     enum base_status status =
         sim_arrivals_new(options->arrivals_shape, &fleet, &options->arrivals, &inner);
     return status == BASE_OK
