@@ -736,5 +736,8 @@ int gw_packed_reclaim(struct gw_store *store)
         }
     }
     gw_packed_begin(&store->packed);
+    if (rc != 0 && rc != MDB_NOTFOUND) { // a disk that cannot write is no full map
+        return rc;
+    }
     return all > 0 ? 0 : MDB_MAP_FULL;
 }
