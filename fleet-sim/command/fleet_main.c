@@ -6,7 +6,7 @@
 // run; the two other commands have their own, in their help.
 #include "certify/certify.h"
 #include "compare/compare.h"
-#include "digest/diff_main.h"
+#include "compare/diff_main.h"
 #include "run/fleet_law.h"
 #include "base/os/process_start.h"
 #include "base/text/terminal.h"

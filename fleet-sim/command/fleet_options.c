@@ -4,8 +4,6 @@
 // not change after this, so all threads may read them.
 #include "command/fleet_options.h"
 
-#include "digest/run_arguments.h"
-
 #include "run/fleet_behaviour.h"
 #include "run/fleet_run.h"
 #include "command/option_checks.h"
@@ -502,8 +500,6 @@ void sim_options_done(struct sim_options *options)
     options->arrivals = NULL;
     free(options->target_program);
     options->target_program = NULL;
-    free(options->arguments);
-    options->arguments = NULL;
     options->target = NULL;
 }
 
@@ -692,7 +688,6 @@ enum base_status sim_options_parse(int argc, char **argv, struct sim_options *ou
     defaults(out);
     remember_command(argc, argv, out);
     sim_repro_write(argc, argv, out->repro);
-    out->arguments = sim_arguments_keep(argc, argv, &out->arguments_bytes);
     if (argc >= 2 && strcmp(argv[1], "simulate") == 0) {
         out->local = true;
         out->arrival_rate = 1e6;

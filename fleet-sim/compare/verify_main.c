@@ -4,29 +4,19 @@
 #include "compare/compare.h"
 
 #include "base/text/near_option.h"
-#include "model/repro_line.h"
+#include "compare/play_again.h"
 #include "model/sim_exit.h"
 
 #include <argp.h>
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#define PATH_BYTES (PATH_MAX + 64)
-#define SHOWN_MAX  20u                // differences; the others are counted
-#define EXPECTED   SIM_EXIT_THRESHOLD // any status of a run that wrote its reports
-
-extern char **environ;
+#define SHOWN_MAX 20u // differences; the others are counted
 
 struct verify {
-    char folder[PATH_MAX];
-    char again[PATH_BYTES]; // the folder of the second run
+    struct sim_again again;
     FILE *log;
     uint32_t compared;
     uint32_t differ;
@@ -47,107 +37,11 @@ static error_t on_option(int key, char *value, struct argp_state *state)
     return ARGP_ERR_UNKNOWN;
 }
 
-static enum base_status repro_load(const char *folder, struct sim_repro *out,
-                                   struct base_error *error)
-{
-    char path[PATH_BYTES];
-    char line[SIM_REPRO_BYTES_MAX] = "";
-    (void)snprintf(path, sizeof(path), "%s/" SIM_REPRO_FILE, folder);
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        return base_error_set(error, BASE_ERR_IO, "%.200s: %s", path, strerror(errno));
-    }
-    bool read = fgets(line, sizeof(line), file) != NULL;
-    (void)fclose(file);
-    if (!read || sim_repro_read(line, out) != BASE_OK) {
-        return base_error_set(error, BASE_ERR_INVALID, "%.200s: it is no line of a run", path);
-    }
-    return BASE_OK;
-}
-
-static bool has_word(const struct sim_repro *repro, const char *word)
-{
-    size_t size = strlen(word);
-    for (uint32_t i = 0; i < repro->count; i++) {
-        const char *rest = repro->words[i] + size;
-        if (strncmp(repro->words[i], word, size) == 0 && (*rest == '\0' || *rest == '=')) {
-            return true;
-        }
-    }
-    return false;
-}
-
-// What the first run wrote beside its folder is not written again.
-static enum base_status words_again(struct verify *verify, struct sim_repro *repro,
-                                    struct base_error *error)
-{
-    static const char *const elsewhere[] = {"--out", "--junit", "--metrics", "--evidence",
-                                            "--evidence-key"};
-    if (!has_word(repro, "--virtual")) {
-        return base_error_set(error, BASE_ERR_INVALID,
-                              "%.100s is of a run in real time, which never comes again as it was: "
-                              "conform compares two of them",
-                              verify->folder);
-    }
-    sim_repro_drop(repro, elsewhere, sizeof(elsewhere) / sizeof(elsewhere[0]));
-    if (repro->count + 3 > SIM_REPRO_WORDS_MAX) {
-        return base_error_set(error, BASE_ERR_LIMIT, "the run has too many words");
-    }
-    repro->words[repro->count++] = "--no-live";
-    repro->words[repro->count++] = "--out";
-    repro->words[repro->count++] = verify->again;
-    repro->words[repro->count] = NULL;
-    return BASE_OK;
-}
-
-static int spawn(const struct verify *verify, const struct sim_repro *repro, pid_t *out_pid)
-{
-    char path[PATH_BYTES + 8];
-    posix_spawn_file_actions_t actions;
-    (void)snprintf(path, sizeof(path), "%s.log", verify->again);
-    int failed = posix_spawn_file_actions_init(&actions);
-    if (failed != 0) {
-        return failed;
-    }
-    failed = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, path,
-                                              O_WRONLY | O_CREAT | O_TRUNC, 0666);
-    failed = failed != 0 ? failed
-                         : posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-    failed = failed != 0 ? failed : posix_spawn_file_actions_addchdir_np(&actions, repro->folder);
-    failed = failed != 0 ? failed
-                         : posix_spawn(out_pid, "/proc/self/exe", &actions, NULL,
-                                       (char *const *)(uintptr_t)repro->words, environ);
-    (void)posix_spawn_file_actions_destroy(&actions);
-    return failed;
-}
-
-static enum base_status play(const struct verify *verify, const struct sim_repro *repro,
-                             struct base_error *error)
-{
-    pid_t pid = 0;
-    int status = 0;
-    int failed = spawn(verify, repro, &pid);
-    if (failed != 0) {
-        return base_error_set(error, BASE_ERR_IO, "the run cannot be started in %.100s: %s",
-                              repro->folder, strerror(failed));
-    }
-    while (waitpid(pid, &status, 0) < 0) {
-        if (errno != EINTR) {
-            return base_error_set(error, BASE_ERR_IO, "waiting for the run: %s", strerror(errno));
-        }
-    }
-    bool wrote = WIFEXITED(status) && WEXITSTATUS(status) <= EXPECTED &&
-                 WEXITSTATUS(status) != SIM_EXIT_USAGE && WEXITSTATUS(status) != SIM_EXIT_LOCAL;
-    return wrote ? BASE_OK
-                 : base_error_set(error, BASE_ERR_IO, "the run came to nothing: see %.200s.log",
-                                  verify->again);
-}
-
 // ---- Comparing
 
 static json_t *report_load(const char *folder, struct base_error *error)
 {
-    char path[PATH_BYTES + 16];
+    char path[PATH_MAX + 16];
     json_error_t why;
     (void)snprintf(path, sizeof(path), "%s/run.json", folder);
     json_t *root = json_load_file(path, 0, &why);
@@ -214,48 +108,23 @@ static void compare(struct verify *verify, const json_t *before, const json_t *n
                   json_is_string(again) ? json_string_value(again) : "none");
 }
 
-// The second run's folder, whatever a run writes there, and its log. A folder that no run wrote
-// into is somebody else's.
-static void remove_again(const struct verify *verify)
-{
-    char path[PATH_BYTES + NAME_MAX + 8];
-    (void)snprintf(path, sizeof(path), "%s/" SIM_REPRO_FILE, verify->again);
-    DIR *folder = access(path, F_OK) == 0 ? opendir(verify->again) : NULL;
-    const struct dirent *item;
-    while (folder != NULL && (item = readdir(folder)) != NULL) {
-        if (item->d_name[0] != '.') {
-            (void)snprintf(path, sizeof(path), "%s/%s", verify->again, item->d_name);
-            (void)unlink(path); // folders stay
-        }
-    }
-    if (folder != NULL) {
-        (void)closedir(folder);
-        (void)rmdir(verify->again);
-    }
-    (void)snprintf(path, sizeof(path), "%s.log", verify->again);
-    (void)unlink(path);
-}
-
 static enum base_status verify_all(struct verify *verify, struct base_error *error)
 {
-    struct sim_repro repro;
-    BASE_TRY(repro_load(verify->folder, &repro, error));
-    BASE_TRY(words_again(verify, &repro, error));
-    json_t *before = report_load(verify->folder, error);
+    static const char *const nothing[] = {NULL};
+    json_t *before = report_load(verify->again.first, error);
     if (before == NULL) {
         return BASE_ERR_IO;
     }
-    remove_again(verify); // of another time
     json_t *now = NULL;
-    enum base_status status = play(verify, &repro, error);
+    enum base_status status = sim_again_play(&verify->again, nothing, error);
     if (status == BASE_OK) {
-        now = report_load(verify->again, error);
+        now = report_load(verify->again.child.folder, error);
         status = now != NULL ? BASE_OK : BASE_ERR_IO;
     }
     if (status == BASE_OK) {
         compare(verify, before, now);
         if (verify->differ == 0) {
-            remove_again(verify);
+            sim_child_remove(&verify->again.child);
         }
     }
     json_decref(before);
@@ -288,11 +157,8 @@ int sim_verify_main(int argc, char **argv, FILE *log)
         return SIM_EXIT_USAGE;
     }
     verify = (struct verify){.log = log};
-    enum base_status status = BASE_OK;
-    if (realpath(folder, verify.folder) == NULL) {
-        status = base_error_set(&error, BASE_ERR_IO, "%.100s: %s", folder, strerror(errno));
-    } else {
-        (void)snprintf(verify.again, sizeof(verify.again), "%s/verify", verify.folder);
+    enum base_status status = sim_again_open(&verify.again, folder, "verify", &error);
+    if (status == BASE_OK) {
         status = verify_all(&verify, &error);
     }
     if (status != BASE_OK) {

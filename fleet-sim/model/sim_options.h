@@ -115,8 +115,6 @@ struct sim_options {
     bool live;
     char command[1024];              // as a person reads it
     char repro[SIM_REPRO_BYTES_MAX]; // to repeat the run; empty: it is too long to be kept
-    char *arguments;                 // likewise, for diff (digest/run_arguments.h); NULL: not kept
-    size_t arguments_bytes;
     bool traced; // in virtual time: the events of one second of a shard are written down
     uint32_t trace_line;
     uint32_t trace_second;

@@ -11,7 +11,6 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/os/output_file.h"
-#include "digest/run_arguments.h"
 #include "ports/shared_verify.h"
 #include "ports/sim_delay_network.h"
 #include "run/fleet_memory.h"
@@ -340,16 +339,11 @@ static void note_devices(struct sim_shard *shard)
 static enum base_status files_write(struct sim_virtual *virtual, const struct sim_digest *digest,
                                     struct base_error *error)
 {
-    const struct sim_options *options = virtual->options;
-    char path[SIM_TEXT_MAX + 32];
-    (void)snprintf(path, sizeof(path), "%s/" SIM_ARGUMENTS_FILE, options->out);
-    BASE_TRY(sim_digest_write(digest, options->out, error));
+    BASE_TRY(sim_digest_write(digest, virtual->options->out, error));
     if (virtual->trace != NULL && fflush(virtual->trace) != 0) {
         return base_error_set(error, BASE_ERR_IO, SIM_TRACE_FILE ": %s", strerror(errno));
     }
-    return options->arguments == NULL
-               ? BASE_OK
-               : base_output_write(path, options->arguments, options->arguments_bytes, error);
+    return BASE_OK;
 }
 
 static enum base_status gather_digest(struct sim_virtual *virtual, char out[SIM_DIGEST_HEX + 1],

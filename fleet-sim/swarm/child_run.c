@@ -22,7 +22,7 @@ void sim_child_remove(const struct sim_child *child)
 {
     static const char *const files[] = {"run.json",    "report.html",  "timeline.csv",
                                         "latency.csv", "coverage.csv", "repro.txt",
-                                        "digest.bin",  "arguments.bin"};
+                                        "digest.bin",  "trace.txt"};
     char path[SIM_CHILD_FOLDER_MAX + 32];
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
         (void)snprintf(path, sizeof(path), "%s/%s", child->folder, files[i]);
@@ -48,6 +48,9 @@ enum base_status sim_child_begin(struct sim_child *child, const char *const *wor
     }
     if (failed == 0) {
         failed = posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+    }
+    if (failed == 0 && child->from != NULL) {
+        failed = posix_spawn_file_actions_addchdir_np(&actions, child->from);
     }
     if (failed == 0) {
         failed = posix_spawn(&child->pid, "/proc/self/exe", &actions, NULL,

@@ -14,6 +14,7 @@
 struct sim_child {
     pid_t pid;                         // 0: none
     char folder[SIM_CHILD_FOLDER_MAX]; // its --out; beside it FOLDER.log has what it printed
+    const char *from;                  // the folder it starts in; NULL: the caller's
 };
 
 // Starts this program anew with these words, the last of which is NULL. IO.

@@ -222,10 +222,10 @@ class FleetVirtual(unittest.TestCase):
         for out in ("plain", "planted"):  # two runs were made for it, no more
             self.assertEqual(os.listdir(self.stack.path("out-" + out, "again")).count("trace.txt"), 1)
         # A run that does not come again as it was is no proof of anything.
-        with open(self.stack.path("out-plain", "arguments.bin"), "rb") as file:
-            words = file.read()
-        with open(self.stack.path("out-plain", "arguments.bin"), "wb") as file:
-            file.write(words + b"--seed\x002\x00")
+        with open(self.stack.path("out-plain", "repro.txt"), encoding="utf-8") as file:
+            line = file.read()
+        with open(self.stack.path("out-plain", "repro.txt"), "w", encoding="utf-8") as file:
+            file.write(line.rstrip() + " --seed 2\n")
         self.assertIn("does not come again as it was", self.diff("plain", "planted", 4))
 
     def test_what_cannot_be_compared_is_refused(self):

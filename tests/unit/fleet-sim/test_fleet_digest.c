@@ -2,7 +2,6 @@
 // file that comes back as it was, or is refused.
 #include "test_kit.h"
 
-#include "digest/run_arguments.h"
 #include "digest/run_digest.h"
 
 #include "base/os/output_file.h"
@@ -231,38 +230,6 @@ static void files_come_back(void **state)
     assert_int_equal(sim_digest_read(folder, &back, &error), BASE_ERR_NOT_FOUND);
 }
 
-static void words_come_back(void **state)
-{
-    (void)state;
-    char *const words[] = {"walle-fleet-sim", "run", "--bad", "all => crash @ 1 %", ""};
-    struct base_error error = {0};
-    struct sim_arguments back;
-    char path[100];
-    char here[4096];
-    size_t bytes = 0;
-    char *kept = sim_arguments_keep(TEST_COUNT(words), words, &bytes);
-    (void)snprintf(path, sizeof(path), "%s/" SIM_ARGUMENTS_FILE, folder);
-    assert_non_null(kept);
-    assert_int_equal(base_output_write(path, kept, bytes, &error), BASE_OK);
-    assert_int_equal(sim_arguments_read(folder, &back, &error), BASE_OK);
-    assert_string_equal(back.folder, getcwd(here, sizeof(here)));
-    assert_int_equal(back.count, TEST_COUNT(words) - 1);
-    for (uint32_t i = 0; i < back.count; i++) {
-        assert_string_equal(back.words[i], words[i + 1]);
-    }
-    sim_arguments_done(&back);
-    assert_int_equal(base_output_write(path, kept, bytes - 1, &error), BASE_OK); // of the last word
-    assert_int_equal(sim_arguments_read(folder, &back, &error), BASE_OK);
-    assert_int_equal(back.count, TEST_COUNT(words) - 2);
-    sim_arguments_done(&back);
-    assert_int_equal(base_output_write(path, kept, bytes - 2, &error), BASE_OK);
-    assert_int_equal(sim_arguments_read(folder, &back, &error), BASE_ERR_CORRUPT);
-    assert_int_equal(base_output_write(path, kept, 0, &error), BASE_OK);
-    assert_int_equal(sim_arguments_read(folder, &back, &error), BASE_ERR_CORRUPT);
-    free(kept);
-    assert_int_equal(unlink(path), 0);
-}
-
 static int make_folder(void **state)
 {
     (void)state;
@@ -285,7 +252,6 @@ int main(void)
         cmocka_unit_test(a_run_of_too_many_seconds_has_none),
         cmocka_unit_test(a_second_is_traced),
         cmocka_unit_test(files_come_back),
-        cmocka_unit_test(words_come_back),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -3,34 +3,24 @@
 // run is played once more with the events of that second and shard written down (run --trace), and
 // the two lists are compared. A run that does not come again as it was is said to be so: its folder
 // or its program is another by now, or it is not deterministic.
-#include "digest/diff_main.h"
+#include "compare/diff_main.h"
 
-#include "digest/run_arguments.h"
+#include "compare/play_again.h"
 #include "digest/run_digest.h"
 #include "model/sim_exit.h"
-#include "base/os/output_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#define AGAIN      "again" // the run played once more, in the folder of its reports
-#define WORDS_MORE 8
-#define TEXT_MAX   512
-
-extern char **environ;
+#define TEXT_MAX 512
 
 struct side {
     const char *out;
     struct sim_digest digest;
-    char again[BASE_OUTPUT_PATH_MAX];     // absolute
-    char file[BASE_OUTPUT_PATH_MAX + 16]; // of its trace
+    struct sim_again again;
+    char file[SIM_CHILD_FOLDER_MAX + 16]; // of its trace
 };
 
 struct place {
@@ -40,84 +30,19 @@ struct place {
 
 // ---- Playing a run once more
 
-static void words_of(const struct sim_arguments *arguments, const struct side *side, char *at,
-                     const char *words[SIM_ARGUMENTS_MAX + WORDS_MORE])
-{
-    uint32_t count = 0;
-    words[count++] = "walle-fleet-sim";
-    for (uint32_t i = 0; i < arguments->count; i++) {
-        words[count++] = arguments->words[i];
-    }
-    words[count++] = "--trace";
-    words[count++] = at;
-    words[count++] = "--out";
-    words[count++] = side->again;
-    words[count++] = "--no-live";
-    words[count] = NULL;
-}
-
-static int spawn(const struct sim_arguments *arguments, const char *const *words, const char *log,
-                 pid_t *out)
-{
-    posix_spawn_file_actions_t actions;
-    int failed = posix_spawn_file_actions_init(&actions);
-    if (failed == 0) {
-        failed = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log,
-                                                  O_WRONLY | O_CREAT | O_TRUNC, 0666);
-    }
-    if (failed == 0) {
-        failed = posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-    }
-    if (failed == 0) {
-        failed = posix_spawn_file_actions_addchdir_np(&actions, arguments->folder);
-    }
-    if (failed == 0) {
-        failed = posix_spawn(out, "/proc/self/exe", &actions, NULL, (char *const *)(uintptr_t)words,
-                             environ);
-    }
-    (void)posix_spawn_file_actions_destroy(&actions);
-    return failed;
-}
-
-static enum base_status folder_make(struct side *side, struct base_error *error)
-{
-    char whole[PATH_MAX];
-    if (realpath(side->out, whole) == NULL) {
-        return base_error_set(error, BASE_ERR_IO, "%s: %s", side->out, strerror(errno));
-    }
-    (void)snprintf(side->again, sizeof(side->again), "%.4000s/" AGAIN, whole);
-    (void)snprintf(side->file, sizeof(side->file), "%s/" SIM_TRACE_FILE, side->again);
-    if (mkdir(side->again, 0777) != 0 && errno != EEXIST) {
-        return base_error_set(error, BASE_ERR_IO, "%s: %s", side->again, strerror(errno));
-    }
-    (void)unlink(side->file);
-    return BASE_OK;
-}
-
 // Whatever the run comes to, it is its trace that is asked for.
 static enum base_status play(struct side *side, const struct place *place, struct base_error *error)
 {
     char at[32];
-    char log[BASE_OUTPUT_PATH_MAX + 16];
-    const char *words[SIM_ARGUMENTS_MAX + WORDS_MORE];
-    struct sim_arguments arguments;
-    pid_t pid = 0;
-    int status = 0;
-    BASE_TRY(folder_make(side, error));
-    BASE_TRY(sim_arguments_read(side->out, &arguments, error));
+    const char *const more[] = {"--trace", at, NULL};
     (void)snprintf(at, sizeof(at), "%u:%u", place->line, place->second);
-    (void)snprintf(log, sizeof(log), "%s/log.txt", side->again);
-    words_of(&arguments, side, at, words);
-    int failed = spawn(&arguments, words, log, &pid);
-    sim_arguments_done(&arguments);
-    if (failed != 0) {
-        return base_error_set(error, BASE_ERR_IO, "a run cannot be started: %s", strerror(failed));
-    }
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-    }
+    BASE_TRY(sim_again_open(&side->again, side->out, "again", error));
+    (void)snprintf(side->file, sizeof(side->file), "%s/" SIM_TRACE_FILE, side->again.child.folder);
+    BASE_TRY(sim_again_play(&side->again, more, error));
     return access(side->file, R_OK) == 0
                ? BASE_OK
-               : base_error_set(error, BASE_ERR_IO, "%s was not played again: %s", side->out, log);
+               : base_error_set(error, BASE_ERR_IO, "%s was not played again: see %s.log",
+                                side->out, side->again.child.folder);
 }
 
 // Was that second, in that shard, what it was the first time?
@@ -127,7 +52,7 @@ static enum base_status check_again(const struct side *side, const struct place 
     static const struct sim_leaf none = {{0, 0}};
     struct sim_digest again;
     const struct sim_digest *digest = &side->digest;
-    BASE_TRY(sim_digest_read(side->again, &again, error));
+    BASE_TRY(sim_digest_read(side->again.child.folder, &again, error));
     size_t at = (size_t)place->second * digest->lines + place->line;
     const struct sim_leaf *before = place->second < digest->seconds ? &digest->leaves[at] : &none;
     const struct sim_leaf *after = place->second < again.seconds ? &again.leaves[at] : &none;
@@ -224,7 +149,7 @@ int sim_diff_main(int argc, char **argv, FILE *log)
             "Usage: walle-fleet-sim diff OUT1 OUT2\n"
             "The first event in which two runs in virtual time differ, by the digests in "
             "the folders of\ntheir reports (run --virtual DIR --out OUT). Both are played "
-            "once more, in OUT1/" AGAIN " and OUT2/" AGAIN ".\n"
+            "once more, in OUT1/again and OUT2/again.\n"
             "Exit status: 0 they are the same, 1 they differ, 2 usage, 4 files, or a run "
             "that does not come again\nas it was.\n");
         return asked ? SIM_EXIT_OK : SIM_EXIT_USAGE;
