@@ -30,6 +30,9 @@
 
 _Thread_local uint32_t dev_vm_units_left = UNITS_OUTSIDE_RUN;
 _Thread_local uint32_t dev_vm_quiet_left = DEV_VM_UNITS_SLICE;
+_Thread_local uintptr_t dev_vm_heap_from;
+_Thread_local uintptr_t dev_vm_heap_to;
+const char dev_vm_origin = 0;
 
 static void slice_grant(struct dev_vm *vm)
 {

@@ -131,6 +131,8 @@ static void interpreter_start(struct dev_vm *vm, void *stack_top)
     memset(&mp_state_ctx, 0, sizeof(mp_state_ctx));
     mp_cstack_init_with_top(stack_top, (size_t)DEV_VM_STACK_KIB * 1024);
     gc_init(vm->heap, vm->heap + vm->heap_bytes);
+    dev_vm_heap_from = (uintptr_t)MP_STATE_MEM(area).gc_pool_start;
+    dev_vm_heap_to = (uintptr_t)MP_STATE_MEM(area).gc_pool_end;
 }
 
 static void heap_peak_note(struct dev_vm *vm)

@@ -149,6 +149,7 @@ void mp_cstack_check(void); // also called from places the patches add (patch_so
 #define dev_vm_tick(ticks)        ((void)(ticks), 1)
 #define dev_vm_quiet(units)       ((void)0)
 #define dev_vm_copied_quiet(size) ((void)0)
+#define dev_vm_place(address)     (address)
 #define DEV_VM_TEXT_PER_UNIT      64
 #define DEV_VM_COPY_PER_UNIT      1024
 #endif

@@ -263,6 +263,8 @@ BOUNDS = {
         ("m_new(byte, typecode_size * o->len)", "m_new(byte, dev_vm_size(0, typecode_size, o->len))"),
     ],
     "py/runtime.c": [
+        ("            return MP_OBJ_NEW_SMALL_INT((mp_uint_t)arg);\n",
+         "            return MP_OBJ_NEW_SMALL_INT(dev_vm_place((uintptr_t)arg));\n"),
         # A size may be more than 32 bits tell, and what does not fit at all has none (vm_alloc.h).
         ("    mp_raise_msg_varg(&mp_type_MemoryError,\n"
          "        MP_ERROR_TEXT(\"memory allocation failed, allocating %u bytes\"), (uint)num_bytes);\n",
@@ -506,6 +508,8 @@ BOUNDS = {
          "    uint32_t ticks = 0;\n    for (size_t i = 0; i < type->n_fields && dev_vm_tick(&ticks); i++) {\n"),
     ],
     "py/objtype.c": [
+        ("                return MP_OBJ_NEW_SMALL_INT((mp_uint_t)self_in);\n",
+         "                return MP_OBJ_NEW_SMALL_INT(dev_vm_place((uintptr_t)self_in));\n"),
         ("    assert(lookup->dest[1] == MP_OBJ_NULL);\n    for (;;) {\n",
          "    assert(lookup->dest[1] == MP_OBJ_NULL);\n    uint32_t ticks = 0;\n    for (;;) {\n        (void)dev_vm_tick(&ticks);\n"),
         ("    for (size_t i = 0; i < bases_len; i++) {\n",
@@ -521,6 +525,8 @@ BOUNDS = {
          "    int count = 0;\n" + CHECK + "    uint32_t ticks = 0;\n    for (;;) {\n        (void)dev_vm_tick(&ticks);\n"),
     ],
     "py/objboundmeth.c": [
+        ("            return MP_OBJ_NEW_SMALL_INT((mp_uint_t)self->self ^ (mp_uint_t)self->meth);\n",
+         "            return MP_OBJ_NEW_SMALL_INT(dev_vm_place((uintptr_t)self->self) ^ dev_vm_place((uintptr_t)self->meth));\n"),
         # Any number of arguments would go to the C stack when the heap is full.
         ("        args2 = m_new_maybe(mp_obj_t, 1 + n_total);\n", "        args2 = m_new(mp_obj_t, 1 + n_total);\n"),
     ],
@@ -615,6 +621,9 @@ BOUNDS = {
          "        uint32_t ticks = 0;\n        for (size_t i = MP_QSTR_ + 1; i < nqstr && dev_vm_tick(&ticks); ++i) {\n"),
     ],
     "py/mpprint.c": [
+        ("                chrs += mp_print_int(print, va_arg(args, unsigned long int), 0, 16, 'a', flags, fill, width);\n                break;\n            #if",
+         "                chrs += mp_print_int(print, dev_vm_place(va_arg(args, unsigned long int)), 0, 16, 'a', flags, fill, width);\n"
+         "                break;\n            #if"),
         ("        while (left_pad > 0) {\n", "        while (left_pad > 0) {\n            dev_vm_step();\n"),
         ("        while (right_pad > 0) {\n", "        while (right_pad > 0) {\n            dev_vm_step();\n"),
     ],
@@ -648,6 +657,10 @@ BOUNDS = {
     ],
     # An index is a number: an object's __int__ may change what it is an index of, after its length was taken.
     "py/obj.c": [
+        # An address tells where the process lies, and differs from process to process.
+        ("    mp_int_t id = (mp_int_t)o_in;\n    if (!mp_obj_is_obj(o_in)) {\n",
+         "    mp_int_t id = mp_obj_is_obj(o_in) ? (mp_int_t)dev_vm_place((uintptr_t)o_in) : (mp_int_t)o_in;\n"
+         "    if (!mp_obj_is_obj(o_in)) {\n"),
         ("    } else if (!mp_obj_get_int_maybe(index, &i)) {\n",
          "    } else if (!mp_obj_is_integer(index) || !mp_obj_get_int_maybe(index, &i)) {\n"),
     ],

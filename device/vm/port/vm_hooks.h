@@ -29,6 +29,22 @@ void dev_vm_quiet_spent(void);
 // Every 4,096 steps of a loop of the allocator or the collector.
 void dev_vm_gc_step(void);
 
+// The heap of the run on this thread, and something that lies where the program's constants do.
+extern _Thread_local uintptr_t dev_vm_heap_from;
+extern _Thread_local uintptr_t dev_vm_heap_to;
+extern const char dev_vm_origin;
+
+// What scripts are shown in place of an address (id(), hash(), "<object at ...>", and through these
+// the order of sets): where it lies in the heap, or how far from the program's constants. So they
+// never see where the process lies in memory, and see the same in every process.
+static inline uintptr_t dev_vm_place(uintptr_t address)
+{
+    if (address - dev_vm_heap_from < dev_vm_heap_to - dev_vm_heap_from) {
+        return address - dev_vm_heap_from;
+    }
+    return (address - (uintptr_t)&dev_vm_origin) ^ (uintptr_t)1 << (sizeof(uintptr_t) * 8 - 3);
+}
+
 // Counts work whose length is known before it is done. Never ends the run itself: the next unit
 // does.
 static inline void dev_vm_work(uint64_t units)

@@ -44,6 +44,32 @@ static void test_in_an_app_with_a_comma(void **state)
     assert_non_null(setlocale(LC_NUMERIC, "C"));
 }
 
+// Two VMs whose heaps lie apart: what follows from where an object lies is the same in both. (Where
+// the program's own constants lie differs between programs, not between processes of one.)
+static void test_no_script_sees_an_address(void **state)
+{
+    static const char source[] =
+        "class A:\n    pass\nclass B:\n    pass\n"
+        "def f():\n    yield 1\n"
+        "x, a = [1], A()\n"
+        "print([id(x), id(a), id(f), hash(a), hash(f), hash(a.__init__)\n"
+        "       if hasattr(a, '__init__') else 0])\n"
+        "print(a, f, f(), lambda: 1, object())\n"
+        "print({A, B, a, f, x.append}, {A: 1, B: 2, a: 3}.keys())\n"
+        "assert id(x) != id(a) and id(A) != id(B) and hash(a) != hash(A())\n"
+        "assert 0 < id(x) < 64 << 20\n";
+    struct vm_kit *kit = *state;
+    static struct vm_kit other;
+    kit_init(&other, 0);
+    kit_run_source(kit, source);
+    kit_ended(kit, DEV_VM_FINISHED);
+    kit_run_source(&other, source);
+    kit_ended(&other, DEV_VM_FINISHED);
+    assert_int_equal(kit->result.output.size, other.result.output.size);
+    assert_memory_equal(kit->result.output.data, other.result.output.data, kit->result.output.size);
+    kit_done(&other);
+}
+
 static void test_exception(void **state)
 {
     struct vm_kit *kit = *state;
@@ -484,6 +510,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         VM_TEST(test_finished),
         VM_TEST(test_in_an_app_with_a_comma),
+        VM_TEST(test_no_script_sees_an_address),
         VM_TEST(test_exception),
         VM_TEST(test_exception_of_the_script),
         VM_TEST(test_exception_that_cannot_be_shown),
