@@ -84,6 +84,7 @@ enum key {
     KEY_VIRTUAL,
     KEY_STRANGERS,
     KEY_TRACE,
+    KEY_AGAIN,
     KEY_THRESHOLD,
     KEY_METRICS,
     KEY_JUNIT,
@@ -201,6 +202,7 @@ static const struct argp_option table[] = {
      "Of a run in virtual time: write the events of that second down in DIR/trace.txt, and end "
      "with it; the shard behind the last one is the gateway's core",
      GROUP_RUN},
+    {"again", KEY_AGAIN, "DIR", OPTION_HIDDEN, NULL, GROUP_RUN}, // of verify and diff
     {"gateway-tls", KEY_GATEWAY_TLS, "URL", 0, "Another address for dedicated connections",
      GROUP_RUN},
     {"dedicated", KEY_DEDICATED, "K", 0, "Devices with a connection of their own (0)", GROUP_RUN},
@@ -362,6 +364,8 @@ static error_t on_plain_option(int key, const char *value, struct sim_parse *par
         return sim_take_u32(parse, number->name, value, number->range, out);
     }
     switch (key) {
+    case KEY_AGAIN:
+        return sim_take_text(parse, "again", value, options->again);
     case KEY_SEED:
         return sim_take_number(parse, "seed", value, (struct sim_range){0, UINT64_MAX},
                                &options->seed);
@@ -655,8 +659,22 @@ static enum base_status arrivals_make(struct sim_parse *parse)
                : base_error_set(parse->error, BASE_ERR_INVALID, "--arrivals: %s", inner.text);
 }
 
+// A run that is played again, whatever its words and its scenario say, writes into that folder
+// alone.
+static void again(struct sim_options *options)
+{
+    if (options->again[0] == '\0') {
+        return;
+    }
+    memcpy(options->out, options->again, sizeof(options->out));
+    options->junit[0] = '\0';
+    options->metrics_address[0] = '\0';
+    options->live = false;
+}
+
 static enum base_status check(struct sim_parse *parse)
 {
+    again(parse->out);
     BASE_TRY(sim_check_junit(parse->out, parse->error));
     BASE_TRY(people_read(parse));
     BASE_TRY(arrivals_make(parse));

@@ -3,27 +3,33 @@
 // started with its words: no shell sees it.
 #include "compare/play_again.h"
 
+#include "base/buffer.h"
 #include "base/check.h"
 #include "model/sim_exit.h"
+#include "people/sim_local_file.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+
+#define SIM_AGAIN_MORE_MAX  4u
+#define SIM_AGAIN_WORDS_MAX (SIM_REPRO_WORDS_MAX + SIM_AGAIN_MORE_MAX + 4u)
 
 static enum base_status line_read(struct sim_again *again, struct base_error *error)
 {
     char path[PATH_MAX + 16];
-    char line[SIM_REPRO_BYTES_MAX] = "";
     (void)snprintf(path, sizeof(path), "%s/" SIM_REPRO_FILE, again->first);
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        return base_error_set(error, BASE_ERR_IO, "%.200s: %s", path, strerror(errno));
-    }
-    bool read = fgets(line, sizeof(line), file) != NULL;
-    (void)fclose(file);
-    if (!read || sim_repro_read(line, &again->repro) != BASE_OK) {
+    struct base_buffer line = {0};
+    BASE_TRY(sim_local_read(path, SIM_REPRO_BYTES_MAX, &line, error));
+    char text[SIM_REPRO_BYTES_MAX] = "";
+    size_t size = line.size < sizeof(text) ? line.size : sizeof(text) - 1;
+    memcpy(text, line.data, size);
+    text[size] = '\0';
+    base_buffer_done(&line);
+    if (sim_repro_read(text, &again->repro) != BASE_OK) {
         return base_error_set(error, BASE_ERR_INVALID, "%.200s: it is no line of a run", path);
     }
     return BASE_OK;
@@ -63,36 +69,50 @@ enum base_status sim_again_open(struct sim_again *again, const char *out, const 
     return BASE_OK;
 }
 
-// The line's words, for the second run.
-static enum base_status words_make(struct sim_again *again, const char *const *more,
-                                   struct base_error *error)
+// The line's words, for the second run: what is asked of it besides stands before them.
+static enum base_status words_make(const struct sim_again *again, const char *const *more,
+                                   const char *words[SIM_AGAIN_WORDS_MAX], struct base_error *error)
 {
-    static const char *const elsewhere[] = {"--out",      "--junit",        "--metrics",
-                                            "--evidence", "--evidence-key", "--trace"};
-    const char *const own[] = {"--no-live", "--out", again->child.folder, NULL};
-    const char *const *const lists[] = {own, more};
-    struct sim_repro *repro = &again->repro;
-    sim_repro_drop(repro, elsewhere, sizeof(elsewhere) / sizeof(elsewhere[0]));
-    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-        for (const char *const *word = lists[i]; *word != NULL; word++) {
-            if (repro->count == SIM_REPRO_WORDS_MAX) {
-                return base_error_set(error, BASE_ERR_LIMIT, "the run has too many words");
-            }
-            repro->words[repro->count++] = *word;
-        }
+    const struct sim_repro *repro = &again->repro;
+    uint32_t count = 0;
+    if (repro->count < 2 || strcmp(repro->words[1], "run") != 0) {
+        return base_error_set(error, BASE_ERR_INVALID, "%.100s is not of a run", again->first);
     }
-    repro->words[repro->count] = NULL;
+    words[count++] = repro->words[0];
+    words[count++] = repro->words[1];
+    words[count++] = "--again";
+    words[count++] = again->child.folder;
+    for (uint32_t i = 0; more[i] != NULL; i++) {
+        base_assert(i < SIM_AGAIN_MORE_MAX);
+        words[count++] = more[i];
+    }
+    for (uint32_t i = 2; i < repro->count; i++) {
+        words[count++] = repro->words[i];
+    }
+    words[count] = NULL;
     return BASE_OK;
+}
+
+// The folder of the second run is to be the first one's own, and no way elsewhere.
+static enum base_status folder_check(const struct sim_again *again, struct base_error *error)
+{
+    struct stat about;
+    bool there = lstat(again->child.folder, &about) == 0;
+    return there && !S_ISDIR(about.st_mode) ? base_error_set(error, BASE_ERR_IO, "%.200s: %s",
+                                                             again->child.folder, strerror(ENOTDIR))
+                                            : BASE_OK;
 }
 
 enum base_status sim_again_play(struct sim_again *again, const char *const *more,
                                 struct base_error *error)
 {
+    const char *words[SIM_AGAIN_WORDS_MAX];
     int status = 0;
     base_assert(again->child.folder[0] != '\0');
-    BASE_TRY(words_make(again, more, error));
+    BASE_TRY(words_make(again, more, words, error));
+    BASE_TRY(folder_check(again, error));
     again->child.from = again->repro.folder;
-    BASE_TRY(sim_child_begin(&again->child, again->repro.words, error));
+    BASE_TRY(sim_child_begin(&again->child, words, error));
     while (waitpid(again->child.pid, &status, 0) < 0) {
         if (errno != EINTR) {
             return base_error_set(error, BASE_ERR_IO, "waiting for the run: %s", strerror(errno));

@@ -6,6 +6,7 @@
 #include "base/text/near_option.h"
 #include "compare/play_again.h"
 #include "model/sim_exit.h"
+#include "people/sim_local_file.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -13,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHOWN_MAX 20u // differences; the others are counted
+#define SHOWN_MAX        20u // differences; the others are counted
+#define REPORT_BYTES_MAX (64u * 1024 * 1024)
 
 struct verify {
     struct sim_again again;
@@ -43,8 +45,13 @@ static json_t *report_load(const char *folder, struct base_error *error)
 {
     char path[PATH_MAX + 16];
     json_error_t why;
+    struct base_buffer text = {0};
     (void)snprintf(path, sizeof(path), "%s/run.json", folder);
-    json_t *root = json_load_file(path, 0, &why);
+    if (sim_local_read(path, REPORT_BYTES_MAX, &text, error) != BASE_OK) {
+        return NULL;
+    }
+    json_t *root = json_loadb((const char *)text.data, text.size, 0, &why);
+    base_buffer_done(&text);
     if (root == NULL) {
         (void)base_error_set(error, BASE_ERR_IO, "%.200s: %.100s", path, why.text);
     }

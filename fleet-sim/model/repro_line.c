@@ -111,30 +111,3 @@ enum base_status sim_repro_read(const char *line, struct sim_repro *out)
     memcpy(out->words, words + 3, sizeof(words[0]) * out->count);
     return BASE_OK;
 }
-
-// Words that the option at `word` has; 0: it is none of these.
-static uint32_t words_of(const char *word, const char *const *names, uint32_t name_count)
-{
-    size_t size = strcspn(word, "=");
-    for (uint32_t i = 0; i < name_count; i++) {
-        if (strlen(names[i]) == size && strncmp(word, names[i], size) == 0) {
-            return word[size] == '=' ? 1 : 2;
-        }
-    }
-    return 0;
-}
-
-void sim_repro_drop(struct sim_repro *repro, const char *const *names, uint32_t name_count)
-{
-    uint32_t kept = 0;
-    base_assert(repro->count <= SIM_REPRO_WORDS_MAX);
-    for (uint32_t i = 0; i < repro->count;) {
-        uint32_t dropped = words_of(repro->words[i], names, name_count);
-        if (dropped == 0) {
-            repro->words[kept++] = repro->words[i];
-        }
-        i += dropped > 0 ? dropped : 1;
-    }
-    repro->count = kept;
-    repro->words[kept] = NULL;
-}

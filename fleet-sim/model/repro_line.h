@@ -22,7 +22,5 @@ struct sim_repro {
 
 // What sim_repro_write wrote. INVALID: it is no such line.
 BASE_NODISCARD enum base_status sim_repro_read(const char *line, struct sim_repro *out);
-// Takes options out that have a value, "--out DIR" and "--out=DIR", whatever is in `names`.
-void sim_repro_drop(struct sim_repro *repro, const char *const *names, uint32_t name_count);
 
 #endif

@@ -109,7 +109,9 @@ struct sim_options {
     uint32_t threshold_count;
     // Output.
     char out[SIM_TEXT_MAX];
-    char junit[SIM_TEXT_MAX];              // file; empty: none
+    char again[SIM_TEXT_MAX]; // in place of `out`, and nothing is written elsewhere; empty: the
+                              // first time
+    char junit[SIM_TEXT_MAX]; // file; empty: none
     char metrics_address[SIM_ADDRESS_MAX]; // live metrics are served there; empty: nowhere
     uint16_t metrics_port;                 // 0: one that is free
     bool live;

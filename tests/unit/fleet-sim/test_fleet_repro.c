@@ -42,24 +42,6 @@ static void a_shell_reads_the_same(void **state)
     assert_string_equal(got, "<it's><$HOME `id` \"q\" \\ *><a&&b;c|d><>");
 }
 
-static void options_are_taken_out(void **state)
-{
-    (void)state;
-    static const char *const names[] = {"--out", "--junit"};
-    static struct sim_repro repro;
-    assert_int_equal(
-        sim_repro_read("cd /x && walle-fleet-sim run --out a --outer b --junit=c --seed "
-                       "3 --out=d --junit e\n",
-                       &repro),
-        BASE_OK);
-    sim_repro_drop(&repro, names, TEST_COUNT(names));
-    static const char *const left[] = {"walle-fleet-sim", "run", "--outer", "b", "--seed", "3"};
-    assert_int_equal(repro.count, TEST_COUNT(left));
-    for (size_t i = 0; i < TEST_COUNT(left); i++) {
-        assert_string_equal(repro.words[i], left[i]);
-    }
-}
-
 static void what_is_no_line_is_refused(void **state)
 {
     (void)state;
@@ -103,8 +85,9 @@ static void half_a_line_is_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_come_back),       cmocka_unit_test(a_shell_reads_the_same),
-        cmocka_unit_test(options_are_taken_out), cmocka_unit_test(what_is_no_line_is_refused),
+        cmocka_unit_test(words_come_back),
+        cmocka_unit_test(a_shell_reads_the_same),
+        cmocka_unit_test(what_is_no_line_is_refused),
         cmocka_unit_test(half_a_line_is_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
