@@ -1,9 +1,10 @@
 // Notes on devices and what is held against them. fleet_facts.c feeds it from the places where a
-// device wakes, asks, moves and sleeps; what it finds goes into the ledger's counters, of which the
-// verdict is made.
+// device wakes, asks, moves and sleeps, and fleet_ports.c from those where it saves and loads; what
+// it finds goes into the ledger's counters, of which the verdict is made.
 #include "model/facts.h"
 
 #include "base/check.h"
+#include "base/hash.h"
 
 #include <string.h>
 
@@ -73,6 +74,35 @@ void sim_facts_forget(struct sim_facts *facts, uint32_t device)
     if (facts->items != NULL) {
         facts->items[device].slept = false;
     }
+}
+
+static uint64_t hash_of(struct base_span record)
+{
+    uint64_t hash = record.size > 0 ? base_hash64(record.data, record.size) : 0;
+    return hash == 0 && record.size > 0 ? 1 : hash;
+}
+
+void sim_facts_saved(struct sim_facts *facts, uint32_t device, struct base_span record)
+{
+    if (facts->items != NULL) {
+        base_assert(record.size > 0);
+        facts->items[device].saved = hash_of(record);
+    }
+}
+
+void sim_facts_loaded(struct sim_facts *facts, struct sim_counters *counters, uint32_t device,
+                      struct base_span record, bool excused)
+{
+    if (facts->items == NULL) {
+        return;
+    }
+    struct sim_noted *fact = &facts->items[device];
+    uint64_t hash = hash_of(record);
+    if (fact->saved != 0 && !excused) {
+        counters->kept_compared++;
+        counters->kept_lost += hash != fact->saved;
+    }
+    fact->saved = hash;
 }
 
 void sim_facts_woke(const struct sim_facts *facts, struct sim_counters *counters, uint32_t device,

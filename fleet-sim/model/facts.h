@@ -1,7 +1,7 @@
 // What the simulator notes of each device to hold it against what the device does later: what it
-// had when it went to sleep, and how often it asked in vain within a minute. Beside the ledger, for
-// fleets of up to SIM_FACTS_DEVICES_MAX devices; the oracles that need it say so of larger ones. A
-// shard's thread alone.
+// saved, what it had when it went to sleep, and how often it asked in vain within a minute. Beside
+// the ledger, for fleets of up to SIM_FACTS_DEVICES_MAX devices; the oracles that need it say so of
+// larger ones. A shard's thread alone.
 #ifndef SIM_FACTS_H
 #define SIM_FACTS_H
 
@@ -13,12 +13,13 @@
 #define SIM_FAILED_A_MINUTE_MAX 40u
 
 struct sim_noted {
-    uint64_t floor;  // when it went to sleep in order
-    uint8_t active;  // likewise
-    bool slept;      // it did, and nothing was lost since
-    uint32_t minute; // of the run
-    uint16_t failed; // in that minute
-    bool stormed;    // it was over the bound once
+    uint64_t floor;   // when it went to sleep in order
+    uint64_t saved;   // hash of the record that its storage said is durable; 0: not known
+    uint32_t minute;  // of the run
+    uint16_t failed;  // in that minute
+    uint8_t active;   // when it went to sleep in order
+    bool slept : 1;   // it did, and nothing was lost since
+    bool stormed : 1; // it was over the bound once
 };
 
 struct sim_facts {
@@ -32,8 +33,8 @@ void sim_facts_done(struct sim_facts *facts);
 // A request of a device failed.
 void sim_facts_failed(struct sim_facts *facts, struct sim_counters *counters, uint32_t device,
                       uint64_t run_us);
-// What it asks from now on is not held against what it asked before, nor what it has: its process
-// died.
+// Its process died. What it asks from now on is not held against what it asked before, nor what it
+// has against what it had: but what it saved has to be there.
 void sim_facts_died(struct sim_facts *facts, uint32_t device);
 
 // What a device has of the task followed.
@@ -44,8 +45,13 @@ struct sim_having {
 
 // As it goes to sleep, in order.
 void sim_facts_slept(struct sim_facts *facts, uint32_t device, const struct sim_having *having);
-// It may have lost what it had.
+// It may not have kept what it had.
 void sim_facts_forget(struct sim_facts *facts, uint32_t device);
+// Its storage said of a record that it is durable, whatever happens to the process from now on.
+void sim_facts_saved(struct sim_facts *facts, uint32_t device, struct base_span record);
+// It boots from this record; empty: there is none. `excused`: a fault took away what was stored.
+void sim_facts_loaded(struct sim_facts *facts, struct sim_counters *counters, uint32_t device,
+                      struct base_span record, bool excused);
 // As it wakes.
 void sim_facts_woke(const struct sim_facts *facts, struct sim_counters *counters, uint32_t device,
                     const struct sim_having *having);

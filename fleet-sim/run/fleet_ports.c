@@ -138,16 +138,36 @@ static enum base_status verify(void *ctx, const uint8_t key[WIRE_PUBLIC_KEY_BYTE
 
 // ---- Storage ----
 
-// The shard's storage, in front of which a save is noted.
+static struct sim_awake *awake_of(void *storage)
+{
+    return (struct sim_awake *)(void *)((char *)storage - offsetof(struct sim_awake, storage));
+}
+
+// The shard's storage, in front of which it is noted what was saved and what is there later.
 static enum base_status state_save(void *ctx, const uint8_t *bytes, size_t size)
 {
     struct sim_storage *storage = ctx;
-    struct sim_awake *awake =
-        (struct sim_awake *)(void *)((char *)ctx - offsetof(struct sim_awake, storage));
+    struct sim_awake *awake = awake_of(ctx);
     if (awake->shard->recorder.taking) {
         sim_shard_note(awake->shard, awake->index, SIM_EVENT_SAVED, base_hash64(bytes, size));
     }
-    return sim_storage_port(storage).state_save(ctx, bytes, size);
+    BASE_TRY(sim_storage_port(storage).state_save(ctx, bytes, size));
+    sim_facts_saved(&awake->shard->facts, awake->device, (struct base_span){bytes, size});
+    return BASE_OK;
+}
+
+static enum base_status state_load(void *ctx, uint8_t *out, size_t capacity, size_t *out_size)
+{
+    struct sim_storage *storage = ctx;
+    struct sim_awake *awake = awake_of(ctx);
+    struct sim_shard *shard = awake->shard;
+    size_t size = 0;
+    enum base_status status = sim_storage_port(storage).state_load(ctx, out, capacity, &size);
+    const struct base_span record = {out, status == BASE_OK ? size : 0};
+    sim_facts_loaded(&shard->facts, &shard->ledger.counters, awake->device, record,
+                     awake->faulty.lost);
+    *out_size = status == BASE_OK ? size : *out_size;
+    return status;
 }
 
 // ---- HTTP ----
@@ -272,4 +292,5 @@ void sim_awake_ports(struct sim_awake *awake)
         .task = {.ctx = awake, .start = task_start, .cancel = task_cancel},
     };
     awake->ports.storage.state_save = state_save;
+    awake->ports.storage.state_load = state_load;
 }

@@ -17,7 +17,8 @@ BAD = ("--bad", "all => exception @ 60%", "--bad-version", "1.0.0")
 # What is wrong, which invariant says so, in which folder, and what it takes.
 MUTANTS = (("skipped-signature", "permitted", "first", ("--duration", "120")),
            ("stage-leak", "permitted", "first", ("--duration", "50")),
-           ("lost-fsync", "kept", "first", ("--duration", "900")),
+           ("lost-fsync", "kept", "first", ("--duration", "900", "--fault", "process:kill @ 20%")),
+           ("lost-save", "kept", "first", ("--duration", "900")),
            ("double-activation", "once", "first", ("--duration", "120")),
            ("retry-storm", "calm", "first", ("--duration", "120", "--fault", "gateway:503 @ 100%", "--faults-until", "100")),
            ("unfinished-rollback", "back", "first", ("--duration", "1800", *BAD)),

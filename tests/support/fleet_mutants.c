@@ -38,7 +38,19 @@ enum base_status __wrap_dev_trust_signatures(struct dev_runtime *runtime,
                                    : __real_dev_trust_signatures(runtime, envelope, release);
 }
 
-// ---- What was said to be durable is not
+// ---- What was said to be durable is gone after a kill
+
+void __real_sim_storage_kill(struct sim_storage *storage, uint64_t draw);
+void __wrap_sim_storage_kill(struct sim_storage *storage, uint64_t draw);
+void __wrap_sim_storage_kill(struct sim_storage *storage, uint64_t draw)
+{
+    __real_sim_storage_kill(storage, draw);
+    if (is("lost-fsync")) {
+        sim_states_drop(sim_store_states(storage->store), &storage->disk->state);
+    }
+}
+
+// ---- What was said to be durable never was, though nobody was killed
 
 static struct dev_storage_port under;
 
@@ -54,7 +66,7 @@ struct dev_storage_port __wrap_sim_storage_port(struct sim_storage *storage)
 {
     struct dev_storage_port port = __real_sim_storage_port(storage);
     under = port;
-    port.state_save = is("lost-fsync") ? lost_save : port.state_save;
+    port.state_save = is("lost-save") ? lost_save : port.state_save;
     return port;
 }
 

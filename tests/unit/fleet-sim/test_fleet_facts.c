@@ -56,6 +56,52 @@ static void what_was_there_has_to_be_there(void **state)
     rig_done(&rig);
 }
 
+static void load(struct rig *rig, struct base_str record, bool excused)
+{
+    const struct base_span bytes = {(const uint8_t *)record.data, record.size};
+    sim_facts_loaded(&rig->facts, &rig->counters, 0, bytes, excused);
+}
+
+// A kill takes what was not saved: what was saved has to be there.
+static void what_was_saved_outlives_a_kill(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_init(&rig);
+    load(&rig, BASE_STR(""), false); // a fresh device
+    assert_int_equal(rig.counters.kept_compared, 0);
+    sim_facts_saved(&rig.facts, 0, (struct base_span){(const uint8_t *)"one", 3});
+    sim_facts_died(&rig.facts, 0);
+    load(&rig, BASE_STR("one"), false);
+    assert_int_equal(rig.counters.kept_compared, 1);
+    assert_int_equal(rig.counters.kept_lost, 0);
+    sim_facts_saved(&rig.facts, 0, (struct base_span){(const uint8_t *)"two", 3});
+    sim_facts_forget(&rig.facts, 0); // of another failure of storage, that takes nothing
+    sim_facts_died(&rig.facts, 0);
+    load(&rig, BASE_STR("one"), false);
+    assert_int_equal(rig.counters.kept_lost, 1);
+    load(&rig, BASE_STR("one"), false); // counted once
+    assert_int_equal(rig.counters.kept_lost, 1);
+    load(&rig, BASE_STR(""), false);
+    assert_int_equal(rig.counters.kept_lost, 2);
+    rig_done(&rig);
+}
+
+static void what_a_fault_took_is_not_missed(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_init(&rig);
+    sim_facts_saved(&rig.facts, 0, (struct base_span){(const uint8_t *)"two", 3});
+    load(&rig, BASE_STR("one"), true); // a backup
+    load(&rig, BASE_STR("one"), false);
+    load(&rig, BASE_STR(""), true); // cleared
+    load(&rig, BASE_STR(""), false);
+    assert_int_equal(rig.counters.kept_compared, 1);
+    assert_int_equal(rig.counters.kept_lost, 0);
+    rig_done(&rig);
+}
+
 static void asked_in_vain(struct rig *rig, uint32_t device, uint32_t times, uint64_t at_us)
 {
     for (uint32_t i = 0; i < times; i++) {
@@ -122,6 +168,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_there_has_to_be_there),
+        cmocka_unit_test(what_was_saved_outlives_a_kill),
+        cmocka_unit_test(what_a_fault_took_is_not_missed),
         cmocka_unit_test(a_storm_is_one_device_within_one_minute),
         cmocka_unit_test(an_activation_needs_a_reason),
         cmocka_unit_test(no_memory),
