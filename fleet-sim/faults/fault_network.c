@@ -223,14 +223,19 @@ static void kept_take(const struct sim_held *held)
     }
 }
 
-static void be_stale(struct sim_held *held)
+// Is an answer of before told in place of this one? Not where there is none.
+static bool be_stale(struct sim_held *held)
 {
+    if (held->rule == NULL || held->rule->kind != SIM_FAULT_STALE) {
+        return false;
+    }
     const struct sim_kept_answer *kept = *kept_find(held);
     if (kept != NULL) {
         held->head = kept->head;
         base_buffer_clear(&held->body);
         held->status = base_buffer_add(&held->body, kept->bytes, kept->size);
     }
+    return kept != NULL;
 }
 
 // ---- What becomes of an answer
@@ -243,26 +248,37 @@ static void head_made(struct sim_held *held, int status, uint32_t retry_after_s)
 }
 
 // A proxy that cuts says so by its length, a connection that ends does not.
-static void truncate_body(struct sim_held *held)
+static bool truncate_body(struct sim_held *held)
 {
     size_t kept = held->body.size / 2;
+    if (held->body.size == 0) {
+        return false;
+    }
     held->body.size = kept;
     if ((held->draw & 1u) != 0) {
         held->head.content_bytes = kept;
     } else {
         held->status = BASE_ERR_IO;
     }
+    return true;
 }
 
-static void spoil(struct sim_held *held)
+static bool corrupt_body(struct sim_held *held)
 {
-    if (held->rule->kind == SIM_FAULT_STALE) {
-        be_stale(held);
-    } else if (held->rule->kind == SIM_FAULT_TRUNCATE) {
-        truncate_body(held);
-    } else if (held->rule->kind == SIM_FAULT_CORRUPT && held->body.size > 0) {
+    if (held->body.size > 0) {
         held->body.data[held->draw % held->body.size] ^= (uint8_t)(1u << (held->draw >> 29 & 7u));
     }
+    return held->body.size > 0;
+}
+
+// Is the answer another one now?
+static bool spoil(struct sim_held *held)
+{
+    if (held->rule == NULL) {
+        return false;
+    }
+    bool cut = held->rule->kind == SIM_FAULT_TRUNCATE && truncate_body(held);
+    return cut || (held->rule->kind == SIM_FAULT_CORRUPT && corrupt_body(held));
 }
 
 // The device hears it. It may give the exchange up while it does.
@@ -286,6 +302,7 @@ static void tell(struct sim_held *held)
         const struct sim_answer answer = {&held->head, held->body.data, held->body.size,
                                           held->status};
         held->faults->again(exchange, &answer);
+        held->faults->hits[SIM_FAULT_AGAIN]++;
     }
     held_free(held);
 }
@@ -336,13 +353,15 @@ static void on_end(void *ctx, struct sim_exchange *exchange, enum base_status st
         held_free(held);
     } else if (held->mode == MODE_HELD) {
         held->status = held->status != BASE_OK ? held->status : status;
-        if (faults->answers != NULL) {
+        bool spoilt = be_stale(held);
+        if (faults->answers != NULL && !spoilt) {
             kept_take(held);
         }
-        if (held->rule != NULL) {
-            spoil(held);
-        }
+        spoilt = spoilt || spoil(held);
         uint64_t after_us = held->rule != NULL ? wait_us(held) : 0;
+        if (spoilt || after_us > 0) {
+            faults->hits[held->rule->kind]++;
+        }
         if (after_us > 0) {
             heap_add(held, sim_faults_now_us(faults) + after_us);
         } else {
@@ -436,20 +455,20 @@ static enum base_status hold(struct sim_faults *faults, struct sim_exchange *exc
     return as->mode == MODE_SILENT ? BASE_OK : pass_held(held, request);
 }
 
-// The same request once more; its answer finds nobody.
-static void send_twin(struct sim_faults *faults, const struct sim_exchange *exchange,
+// The same request once more; its answer finds nobody. False: it was not sent.
+static bool send_twin(struct sim_faults *faults, const struct sim_exchange *exchange,
                       const struct dev_request *request)
 {
     struct sim_exchange at = *exchange;
     struct sim_held *held = held_new(faults, &at, MODE_TWIN);
     if (held == NULL) {
-        return;
+        return false;
     }
     held->twin = *exchange;
     held->twin.held = held;
     held->twin.flight = NULL;
     held->exchange = &held->twin;
-    (void)pass_held(held, request);
+    return pass_held(held, request) == BASE_OK;
 }
 
 static void cancel(void *ctx, struct sim_exchange *exchange)
@@ -477,17 +496,29 @@ static bool may_fail(const struct sim_exchange *exchange)
            exchange->kind != SIM_EXCHANGE_BUSINESS;
 }
 
-// Whatever else the device has under way ends: its address is another now.
-static void hand_over(struct sim_faulty *faulty, const struct sim_exchange *but)
+// Whatever else the device has under way ends: its address is another now. False: there was none.
+static bool hand_over(struct sim_faulty *faulty, const struct sim_exchange *but)
 {
     struct sim_faults *faults = faulty->faults;
+    bool ended = false;
     for (uint32_t i = 0; i < faulty->own_count; i++) {
         struct sim_exchange *exchange = &faulty->own[i];
         if (exchange != but && exchange->open && may_fail(exchange)) {
             cancel(faults, exchange);
             (void)answer_made(faults, exchange, NULL, 0);
+            ended = true;
         }
     }
+    return ended;
+}
+
+// Counts what happens with the start of the exchange: on_end and tell count what happens to its
+// answer.
+static enum base_status met_if(struct sim_faults *faults, const struct sim_fault_rule *rule,
+                               enum base_status status)
+{
+    faults->hits[rule->kind] += status == BASE_OK;
+    return status;
 }
 
 static enum base_status deed(struct sim_faulty *faulty, struct sim_exchange *exchange,
@@ -499,24 +530,24 @@ static enum base_status deed(struct sim_faulty *faulty, struct sim_exchange *exc
     switch (as->rule->kind) {
     case SIM_FAULT_LOSS:
         how.mode = (as->draw & 1u) != 0 ? MODE_SILENT : MODE_SWALLOW;
-        return hold(faults, exchange, request, &how);
+        return met_if(faults, as->rule, hold(faults, exchange, request, &how));
     case SIM_FAULT_RESET:
-        return answer_made(faults, exchange, as->rule, 0);
+        return met_if(faults, as->rule, answer_made(faults, exchange, as->rule, 0));
     case SIM_FAULT_PORTAL:
-        return answer_made(faults, exchange, as->rule, 200);
+        return met_if(faults, as->rule, answer_made(faults, exchange, as->rule, 200));
     case SIM_FAULT_UNAVAILABLE:
-        return answer_made(faults, exchange, as->rule, 503);
+        return met_if(faults, as->rule, answer_made(faults, exchange, as->rule, 503));
     case SIM_FAULT_BUSY:
-        return answer_made(faults, exchange, as->rule, 429);
+        return met_if(faults, as->rule, answer_made(faults, exchange, as->rule, 429));
     case SIM_FAULT_HALF_OPEN:
         faulty->silent_us = sim_faults_now_us(faults) + as->rule->amount * UINT64_C(1000000);
         how.mode = MODE_SILENT;
-        return hold(faults, exchange, request, &how);
+        return met_if(faults, as->rule, hold(faults, exchange, request, &how));
     case SIM_FAULT_HANDOVER:
-        hand_over(faulty, exchange);
+        faults->hits[SIM_FAULT_HANDOVER] += hand_over(faulty, exchange);
         return faults->inner.start(faults->inner.ctx, exchange, request);
     case SIM_FAULT_DUPLICATE:
-        send_twin(faults, exchange, request);
+        faults->hits[SIM_FAULT_DUPLICATE] += send_twin(faults, exchange, request);
         return faults->inner.start(faults->inner.ctx, exchange, request);
     default:
         return hold(faults, exchange, request, &how);

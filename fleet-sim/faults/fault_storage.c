@@ -30,10 +30,17 @@ static enum base_status write_refused(struct sim_faulty *faulty, size_t size)
     if (!sim_faults_on(faulty->faults)) {
         return BASE_OK;
     }
-    if (faulty->readonly ||
-        sim_fault_of(faulty, SIM_FAULT_ERROR, SIM_FAULT_ERROR, number, &draw) != NULL) {
+    if (faulty->readonly) {
+        sim_fault_met_once(faulty, SIM_FAULT_READONLY);
         status = BASE_ERR_IO;
-    } else if ((faulty->full_at != 0 && number >= faulty->full_at) || size > faulty->room) {
+    } else if (sim_fault_of(faulty, SIM_FAULT_ERROR, SIM_FAULT_ERROR, number, &draw) != NULL) {
+        sim_fault_met(faulty, SIM_FAULT_ERROR);
+        status = BASE_ERR_IO;
+    } else if (faulty->full_at != 0 && number >= faulty->full_at) {
+        sim_fault_met_once(faulty, SIM_FAULT_FULL);
+        status = BASE_ERR_FULL;
+    } else if (size > faulty->room) {
+        sim_fault_met_once(faulty, SIM_FAULT_DISK);
         status = BASE_ERR_FULL;
     } else if (faulty->room != UINT64_MAX) {
         faulty->room -= size;
@@ -49,9 +56,10 @@ static const struct sim_fault_rule *flips(struct sim_faulty *faulty, uint64_t *o
     return sim_fault_of(faulty, SIM_FAULT_FLIP, SIM_FAULT_FLIP, ++faulty->reads, out_draw);
 }
 
-static void flip(uint8_t *bytes, size_t size, uint64_t draw)
+static void flip(struct sim_faulty *faulty, uint8_t *bytes, size_t size, uint64_t draw)
 {
     if (size > 0) {
+        sim_fault_met(faulty, SIM_FAULT_FLIP);
         bytes[draw % size] ^= (uint8_t)(1u << (draw >> 29 & 7u));
     }
 }
@@ -65,7 +73,7 @@ static enum base_status state_load(void *ctx, uint8_t *out, size_t capacity, siz
     }
     BASE_TRY(under(faulty)->state_load(under(faulty)->ctx, out, capacity, out_size));
     if (flips(faulty, &draw) != NULL) {
-        flip(out, *out_size, draw);
+        flip(faulty, out, *out_size, draw);
         faulty->lost = true; // a device that cannot read what it knew begins anew
         faulty->excused = true;
     }
@@ -89,7 +97,7 @@ static enum base_status blob_map(void *ctx, const struct wire_sha256 *name,
         copy->name = *name;
         copy->size = *out_size;
         memcpy(copy->bytes, *out_bytes, *out_size);
-        flip(copy->bytes, *out_size, draw);
+        flip(faulty, copy->bytes, *out_size, draw);
         faulty->flipped = copy;
         faulty->excused = true;
         under(faulty)->blob_unmap(under(faulty)->ctx, name, *out_bytes, *out_size);
@@ -167,7 +175,11 @@ static enum base_status blob_seal(void *ctx, const struct wire_sha256 *name)
 static enum base_status blob_delete(void *ctx, const struct wire_sha256 *name)
 {
     struct sim_faulty *faulty = ctx;
-    if (!sim_fault_call(faulty) || (faulty->readonly && sim_faults_on(faulty->faults))) {
+    if (!sim_fault_call(faulty)) {
+        return BASE_ERR_IO;
+    }
+    if (faulty->readonly && sim_faults_on(faulty->faults)) {
+        sim_fault_met_once(faulty, SIM_FAULT_READONLY);
         return BASE_ERR_IO;
     }
     enum base_status status = under(faulty)->blob_delete(under(faulty)->ctx, name);

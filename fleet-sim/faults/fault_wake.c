@@ -111,11 +111,25 @@ const struct sim_fault_rule *sim_fault_of(struct sim_faulty *faulty, enum sim_fa
                                        (uint64_t)faulty->wakes << 32 | count);
         if (sim_fault_hits(rule, draw)) {
             *out_draw = draw;
-            faults->hits[rule->kind]++;
             return rule;
         }
     }
     return NULL;
+}
+
+void sim_fault_met(struct sim_faulty *faulty, enum sim_fault_kind kind)
+{
+    base_assert(kind < SIM_FAULT_KIND_COUNT);
+    faulty->faults->hits[kind]++;
+}
+
+void sim_fault_met_once(struct sim_faulty *faulty, enum sim_fault_kind kind)
+{
+    _Static_assert(SIM_FAULT_KIND_COUNT <= 32, "a bit each");
+    if ((faulty->met >> kind & 1u) == 0) {
+        faulty->met |= UINT32_C(1) << kind;
+        sim_fault_met(faulty, kind);
+    }
 }
 
 // Of a rule that is drawn once for the device, or once for so many of its wakes.
@@ -124,7 +138,7 @@ static const struct sim_fault_rule *device_rule(struct sim_faulty *faulty, enum 
 {
     struct sim_faults *faults = faulty->faults;
     const struct sim_fault_plan *plan = faults->plan;
-    for (uint32_t i = 0; i < plan->rule_count; i++) {
+    for (uint32_t i = 0; i < plan->rule_count && sim_faults_on(faults); i++) {
         const struct sim_fault_rule *rule = &plan->rules[i];
         if (rule->kind != kind || (faulty->mask >> i & 1u) == 0) {
             continue;
@@ -132,7 +146,6 @@ static const struct sim_fault_rule *device_rule(struct sim_faulty *faulty, enum 
         uint64_t window = by_window ? faulty->wakes / rule->amount : 0;
         *out_draw = sim_fault_draw(faults->seed, rule, faulty->index, window);
         if (sim_fault_hits(rule, *out_draw)) {
-            faults->hits[kind]++;
             return rule;
         }
     }
@@ -184,6 +197,7 @@ static void backup_restore(struct sim_faulty *faulty, const struct sim_backup *b
     sim_disk_done(disk, store, faulty->faults->alloc);
     if (sim_states_put(sim_store_states(store), &disk->state, bytes, false) == BASE_OK) {
         disk->image = backup->image & UINT32_C(0x7fffffff);
+        sim_fault_met(faulty, SIM_FAULT_BACKUP);
     }
     faulty->lost = true;
 }
@@ -207,6 +221,7 @@ static void storage_of_before(struct sim_faulty *faulty)
         sim_disk_done(disk, faulty->disk->store, faulty->faults->alloc);
         disk->real = real;
         faulty->lost = true;
+        sim_fault_met(faulty, SIM_FAULT_CLEAR);
     }
 }
 
@@ -219,11 +234,13 @@ static void process_draw(struct sim_faulty *faulty)
     if (rule != NULL) {
         faulty->dies_at = 1 + (uint32_t)draw % rule->amount;
         faulty->dies_behind = (draw >> 20 & 1u) != 0;
+        faulty->dies_of = SIM_FAULT_KILL;
     }
-    if (sim_faults_on(faulty->faults) && device_rule(faulty, SIM_FAULT_LOOP, true, &draw) != NULL) {
+    if (device_rule(faulty, SIM_FAULT_LOOP, true, &draw) != NULL) {
         draw = base_mix64(draw + faulty->wakes);
         faulty->dies_at = 1 + (uint32_t)draw % LOOP_CALLS_MAX;
         faulty->dies_behind = (draw >> 20 & 1u) != 0;
+        faulty->dies_of = SIM_FAULT_LOOP;
     }
 }
 
@@ -238,8 +255,10 @@ static void clock_draw(struct sim_faulty *faulty)
     uint64_t draw = 0;
     const struct sim_fault_rule *rule = device_rule(faulty, SIM_FAULT_OFFSET, false, &draw);
     faulty->off_us += rule != NULL ? off_by(rule, draw) : 0;
+    faulty->set_wrong = rule != NULL;
     rule = wake_rule(faulty, SIM_FAULT_STEP, &draw);
     faulty->off_us += rule != NULL ? off_by(rule, draw) : 0;
+    faulty->stepped = rule != NULL;
     rule = device_rule(faulty, SIM_FAULT_DRIFT, false, &draw);
     if (rule != NULL) {
         faulty->drift_ppm = (draw & 1u) != 0 ? (int32_t)rule->amount : -(int32_t)rule->amount;
@@ -304,10 +323,19 @@ void sim_faults_killed(struct sim_faulty *faulty)
     for (size_t i = 0; i < sizeof(noise); i++) {
         noise[i] = (uint8_t)base_mix64(draw + i);
     }
-    sim_storage_tear(faulty->disk, noise, sizeof(noise));
+    if (sim_storage_tear(faulty->disk, noise, sizeof(noise))) {
+        sim_fault_met(faulty, SIM_FAULT_TORN);
+    }
 }
 
 // ---- Calls
+
+static void die(struct sim_faulty *faulty)
+{
+    base_assert(!faulty->dead);
+    faulty->dead = true;
+    sim_fault_met(faulty, faulty->dies_of);
+}
 
 bool sim_fault_call(struct sim_faulty *faulty)
 {
@@ -317,7 +345,9 @@ bool sim_fault_call(struct sim_faulty *faulty)
     faulty->calls++;
     bool dies =
         faulty->dies_at != 0 && faulty->calls == faulty->dies_at && sim_faults_on(faulty->faults);
-    faulty->dead = dies && !faulty->dies_behind;
+    if (dies && !faulty->dies_behind) {
+        die(faulty);
+    }
     return !faulty->dead;
 }
 
@@ -325,28 +355,43 @@ void sim_fault_call_ends(struct sim_faulty *faulty)
 {
     if (!faulty->dead && faulty->dies_at != 0 && faulty->calls == faulty->dies_at &&
         sim_faults_on(faulty->faults)) {
-        faulty->dead = true;
+        die(faulty);
     }
 }
 
 // ---- Clock and processor
 
-uint64_t sim_faults_wall_us(const struct sim_faulty *faulty, uint64_t wall_us)
+// A clock that nobody reads is not wrong.
+static void met_clock(struct sim_faulty *faulty, enum sim_fault_kind kind, bool is_wrong)
+{
+    if (is_wrong) {
+        sim_fault_met_once(faulty, kind);
+    }
+}
+
+uint64_t sim_faults_wall_us(struct sim_faulty *faulty, uint64_t wall_us)
 {
     const struct sim_faults *faults = faulty->faults;
     if (faulty->mask == 0 || !sim_faults_on(faults)) {
         return wall_us;
     }
     uint64_t mono_us = sim_faults_now_us(faults);
+    met_clock(faulty, SIM_FAULT_UNSET, faulty->never_set);
     if (faulty->never_set) {
         return mono_us; // it began to count when the run did
     }
     int64_t drift_us = (int64_t)((mono_us - faults->start_us) / 1000000) * faulty->drift_ppm;
+    met_clock(faulty, SIM_FAULT_OFFSET, faulty->set_wrong);
+    met_clock(faulty, SIM_FAULT_STEP, faulty->stepped);
+    met_clock(faulty, SIM_FAULT_DRIFT, drift_us != 0);
     return wall_us + faulty->off_us + (uint64_t)drift_us;
 }
 
-uint64_t sim_faults_run_us(const struct sim_faulty *faulty, uint64_t run_us)
+uint64_t sim_faults_run_us(struct sim_faulty *faulty, uint64_t run_us)
 {
-    bool slow = faulty->mask != 0 && sim_faults_on(faulty->faults);
+    bool slow = faulty->mask != 0 && faulty->times > 1 && sim_faults_on(faulty->faults);
+    if (slow) {
+        sim_fault_met_once(faulty, SIM_FAULT_CPU);
+    }
     return slow ? run_us * faulty->times : run_us;
 }

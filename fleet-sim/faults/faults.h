@@ -52,10 +52,10 @@ struct sim_faults {
     uint32_t heap_capacity;
     uint64_t serial;
     struct sim_held *all;
-    struct sim_backup *backups;       // a device each; NULL: nobody goes back
-    struct sim_kept_answer **answers; // likewise: nobody is told what was
-    uint64_t storm;                   // windows looked at
-    uint64_t hits[SIM_FAULT_KIND_COUNT];
+    struct sim_backup *backups;          // a device each; NULL: nobody goes back
+    struct sim_kept_answer **answers;    // likewise: nobody is told what was
+    uint64_t storm;                      // windows looked at
+    uint64_t hits[SIM_FAULT_KIND_COUNT]; // that happened: a draw alone is none
 };
 
 // Of a device, from its wake to its sleep.
@@ -68,14 +68,18 @@ struct sim_faulty {
     uint32_t exchanges; // began in this wake
     uint32_t writes;
     uint32_t reads;
-    uint32_t calls;           // of all ports
-    uint32_t dies_at;         // call within which the process dies; 0: none
+    uint32_t calls;   // of all ports
+    uint32_t met;     // kinds that are counted once a wake, and were: a bit each
+    uint32_t dies_at; // call within which the process dies; 0: none
+    enum sim_fault_kind dies_of;
     bool dies_behind;         // ... after it took effect
     bool dead;                // whatever it does now, nobody sees
     bool excused;             // it cannot be asked to have recovered: its storage failed
     bool lost;                // what it had stored is gone, or of before
     bool readonly;            // storage
     bool never_set;           // its clock
+    bool set_wrong;           // likewise, in all its wakes
+    bool stepped;             // likewise, in this one
     int32_t drift_ppm;        // likewise
     uint32_t full_at;         // write from which on there is no room; 0: none
     uint32_t times;           // a run takes so many times as long
@@ -138,16 +142,19 @@ void sim_faults_wake(struct sim_faults *faults, const struct sim_faults_waker *w
 void sim_faults_drop(struct sim_faulty *faulty);
 // Its process was killed, after storage lost what a kill takes.
 void sim_faults_killed(struct sim_faulty *faulty);
-uint64_t sim_faults_wall_us(const struct sim_faulty *faulty, uint64_t wall_us);
-uint64_t sim_faults_run_us(const struct sim_faulty *faulty, uint64_t run_us);
+uint64_t sim_faults_wall_us(struct sim_faulty *faulty, uint64_t wall_us);
+uint64_t sim_faults_run_us(struct sim_faulty *faulty, uint64_t run_us);
 
 // ---- Between the files of faults/
 
 // The first rule of the kinds from `first` to `last` that hits this device now, by its `count`;
-// NULL: none does. Rules of windows are none of these.
+// NULL: none does. Rules of windows are none of these. Whoever asks counts it where it happens.
 const struct sim_fault_rule *sim_fault_of(struct sim_faulty *faulty, enum sim_fault_kind first,
                                           enum sim_fault_kind last, uint32_t count,
                                           uint64_t *out_draw);
+// It happened to this device; `once`: what goes on for a whole wake is one.
+void sim_fault_met(struct sim_faulty *faulty, enum sim_fault_kind kind);
+void sim_fault_met_once(struct sim_faulty *faulty, enum sim_fault_kind kind);
 static inline uint64_t sim_faults_now_us(const struct sim_faults *faults)
 {
     return faults->clock.mono_us(faults->clock.ctx);

@@ -293,14 +293,17 @@ void sim_storage_kill(struct sim_storage *storage, uint64_t draw)
     }
 }
 
-void sim_storage_tear(struct sim_storage *storage, const uint8_t *noise, size_t size)
+bool sim_storage_tear(struct sim_storage *storage, const uint8_t *noise, size_t size)
 {
+    bool tore = false;
     for (struct sim_partial *at = storage->disk->partials; at != NULL; at = at->next) {
         size_t torn = size < at->size ? size : at->size;
         if (!at->sealed && torn > 0 && own(storage, at, at->size) == BASE_OK) {
             memcpy(at->bytes + at->size - torn, noise, torn);
+            tore = true;
         }
     }
+    return tore;
 }
 
 void sim_disk_done(struct sim_disk *disk, struct sim_store *store,

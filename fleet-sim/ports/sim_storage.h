@@ -43,8 +43,9 @@ struct sim_storage {
 struct dev_storage_port sim_storage_port(struct sim_storage *storage);
 // What a kill does to bytes not yet sealed: `draw` decides how much of each survives.
 void sim_storage_kill(struct sim_storage *storage, uint64_t draw);
-// The last bytes of whatever is not sealed yet, at most `size`, become these.
-void sim_storage_tear(struct sim_storage *storage, const uint8_t *noise, size_t size);
+// The last bytes of whatever is not sealed yet, at most `size`, become these. False: there was
+// none.
+bool sim_storage_tear(struct sim_storage *storage, const uint8_t *noise, size_t size);
 // Frees what the device holds, and gives back what it shares with others of the store.
 void sim_disk_done(struct sim_disk *disk, struct sim_store *store,
                    const struct base_alloc_port *alloc);

@@ -423,7 +423,7 @@ static bool exclusive_ok(struct sim_shard *shard, const struct sim_awake *awake,
 }
 
 // How long a run takes in virtual time: the same on every machine.
-static uint64_t run_us(const struct sim_shard *shard, const struct sim_awake *awake)
+static uint64_t run_us(const struct sim_shard *shard, struct sim_awake *awake)
 {
     uint64_t number = sim_shard_index(shard, awake->device);
     uint64_t draw = sim_draw(shard->options->seed + shard->devices[awake->device].wakes, number,

@@ -272,7 +272,7 @@ static uint64_t awake_mono(void *ctx)
 
 static uint64_t awake_wall(void *ctx)
 {
-    const struct sim_awake *awake = ctx;
+    struct sim_awake *awake = ctx;
     const struct base_clock_port *clock = &awake->shard->clock;
     return sim_faults_wall_us(&awake->faulty, clock->wall_us(clock->ctx) + awake->clock_off_us);
 }

@@ -59,6 +59,14 @@ class FleetSwarm(unittest.TestCase):
         self.assertTrue(ended["checked"] and ended["holds"], ended)
         self.assertEqual(ended["of"], 80)
 
+    # What is drawn and does not come about is none, and what comes about is one.
+    def test_a_fault_counts_where_it_happens(self):
+        drawn = self.play("--fault", "process:kill 10000 @ 100%", "--fault", "storage:full 10000 @ 100%", "--duration", "600")
+        self.assertEqual((drawn["faults"], drawn["totals"]["crashes"]), ({}, 0))
+        killed = self.play("--fault", "process:kill 10 @ 50%", "--duration", "600")
+        self.assertGreater(killed["totals"]["crashes"], 0)
+        self.assertEqual(killed["faults"], {"process:kill": killed["totals"]["crashes"]})
+
     def test_the_same_faults_give_the_same_run(self):
         options = ("--fault", "network:delay 3000 @ 20%", "--fault", "storage:backup @ 10%", "--fault", "process:kill @ 20%",
                    "--fault", "network:duplicate @ 10%", "--duration", "900")
