@@ -14,9 +14,9 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#define SIM_CURVES_MAX    64  // of a run: stages of versions
-#define SIM_LATENCIES_MAX 16  // of a run
-#define SIM_NAME_MAX      128 // of a curve or a latency
+#define SIM_CURVES_MAX    (4 * SIM_VERSIONS_MAX) // of a run: stages of versions
+#define SIM_LATENCIES_MAX 16                     // of a run
+#define SIM_NAME_MAX      128                    // of a curve or a latency
 
 // A step function over time: before x[0] it is 0, from x[i] on it is y[i].
 struct sim_steps {
@@ -56,6 +56,10 @@ struct sim_shift {
 // The lag that brings all curves closest together.
 struct sim_shift sim_shift_best(const struct sim_run_files *left,
                                 const struct sim_run_files *right);
+// The curves of both runs, side by side: all of the first run, then those that only the second one
+// has; NULL for the one that a run has not. Its name; NULL: there is none at this number.
+const char *sim_curves_at(const struct sim_run_files *const runs[2], uint32_t at,
+                          const struct sim_steps *out[2]);
 // The greatest distance of one curve at any second, in points, `left` moved by the lag; where that
 // is, in *out_at_s.
 double sim_curve_distance(const struct sim_steps *left, const struct sim_steps *right,
@@ -63,7 +67,9 @@ double sim_curve_distance(const struct sim_steps *left, const struct sim_steps *
 // Greatest difference of two distributions, 0..1 (Kolmogorov and Smirnov).
 double sim_ks_distance(const struct sim_steps *left, const struct sim_steps *right);
 
-// Facts that have to be equal: "ipv 1.0.0 failed". False: there is none at this number.
+// Facts that have to be equal: "ipv 1.0.0: failed"; what only one run has is a fact too, and is not
+// equal. As many, and as many unequal, in either order of the runs. False: there is none at this
+// number.
 struct sim_fact {
     char name[SIM_NAME_MAX];
     char left[48];

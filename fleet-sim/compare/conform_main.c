@@ -101,22 +101,20 @@ static void curves_compare(struct comparison *comparison, FILE *out)
     comparison->near = comparison->shift.distance <= comparison->options->within;
     (void)fprintf(out, "lag           %.2f s (the first run is later by that)\n",
                   comparison->shift.lag_s);
-    for (uint32_t i = 0; i < left->curve_count; i++) {
-        const struct sim_steps *curve = &left->curves[i];
-        const char *stage = strchr(curve->name, ',');
+    const struct sim_steps *pair[2];
+    const char *name;
+    for (uint32_t i = 0; (name = sim_curves_at(runs, i, pair)) != NULL; i++) {
+        const char *stage = strchr(name, ',');
         double at_s = 0;
-        double apart = sim_curve_distance(
-            curve, sim_steps_find(right->curves, right->curve_count, curve->name), runs,
-            comparison->shift.lag_s, &at_s);
+        double apart = sim_curve_distance(pair[0], pair[1], runs, comparison->shift.lag_s, &at_s);
         (void)fprintf(out,
                       "curve         %.8s %-11s %6.3f points apart at most, at second %.0f%s\n",
-                      curve->name, stage != NULL ? stage + 1 : "", apart, at_s,
+                      name, stage != NULL ? stage + 1 : "", apart, at_s,
                       apart <= comparison->options->within ? "" : "  TOO FAR");
-        (void)json_array_append_new(comparison->curves,
-                                    json_pack("{s:s#, s:s, s:f, s:f}", "manifest", curve->name,
-                                              (int)strcspn(curve->name, ","), "stage",
-                                              stage != NULL ? stage + 1 : "", "points", apart,
-                                              "at_s", at_s));
+        (void)json_array_append_new(
+            comparison->curves,
+            json_pack("{s:s#, s:s, s:f, s:f}", "manifest", name, (int)strcspn(name, ","), "stage",
+                      stage != NULL ? stage + 1 : "", "points", apart, "at_s", at_s));
     }
 }
 

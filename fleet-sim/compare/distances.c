@@ -23,6 +23,28 @@ static double value_at(const struct sim_steps *steps, double x)
     return steps != NULL ? sim_steps_at(steps, x) : 0;
 }
 
+const char *sim_curves_at(const struct sim_run_files *const runs[2], uint32_t at,
+                          const struct sim_steps *out[2])
+{
+    const struct sim_run_files *first = runs[0];
+    const struct sim_run_files *second = runs[1];
+    if (at < first->curve_count) {
+        out[0] = &first->curves[at];
+        out[1] = sim_steps_find(second->curves, second->curve_count, out[0]->name);
+        return out[0]->name;
+    }
+    at -= first->curve_count;
+    for (uint32_t i = 0; i < second->curve_count; i++) {
+        out[0] = NULL;
+        out[1] = &second->curves[i];
+        bool alone = sim_steps_find(first->curves, first->curve_count, out[1]->name) == NULL;
+        if (alone && at-- == 0) {
+            return out[1]->name;
+        }
+    }
+    return NULL;
+}
+
 double sim_curve_distance(const struct sim_steps *left, const struct sim_steps *right,
                           const struct sim_run_files *runs[2], double lag_s, double *out_at_s)
 {
@@ -46,12 +68,11 @@ static double worst_at(const struct sim_run_files *left, const struct sim_run_fi
                        double lag_s)
 {
     const struct sim_run_files *runs[2] = {left, right};
+    const struct sim_steps *pair[2];
     double worst = 0;
-    for (uint32_t i = 0; i < left->curve_count; i++) {
-        const struct sim_steps *other =
-            sim_steps_find(right->curves, right->curve_count, left->curves[i].name);
+    for (uint32_t i = 0; sim_curves_at(runs, i, pair) != NULL; i++) {
         double at_s = 0;
-        double apart = sim_curve_distance(&left->curves[i], other, runs, lag_s, &at_s);
+        double apart = sim_curve_distance(pair[0], pair[1], runs, lag_s, &at_s);
         worst = apart > worst ? apart : worst;
     }
     return worst;
@@ -105,10 +126,25 @@ double sim_ks_distance(const struct sim_steps *left, const struct sim_steps *rig
 
 // ---- Facts
 
-static const char *const counts[] = {"offered", "downloaded",  "activated", "ran",
-                                     "failed",  "rolled_back", "current"};
+static const char *const of_run[] = {"outcome", "exposed", "completed", "failed"};
+static const char *const of_version[] = {"offered", "downloaded",  "activated", "ran",
+                                         "failed",  "rolled_back", "current"};
+static const char *const of_rollout[] = {"state"};
+static const char *const of_oracle[] = {"holds"};
 
-#define COUNTS (sizeof(counts) / sizeof(counts[0]))
+#define COUNT_OF(list) ((uint32_t)(sizeof(list) / sizeof((list)[0])))
+
+// A list of run.json, by what its items are told apart, and what of each has to be equal.
+static const struct facts_list {
+    const char *name;
+    const char *key;
+    const char *const *facts;
+    uint32_t fact_count;
+} lists[] = {
+    {"versions", "manifest", of_version, COUNT_OF(of_version)},
+    {"rollouts", "id", of_rollout, COUNT_OF(of_rollout)},
+    {"oracles", "name", of_oracle, COUNT_OF(of_oracle)},
+};
 
 static const char *text_of(const json_t *object, const char *key)
 {
@@ -116,18 +152,50 @@ static const char *text_of(const json_t *object, const char *key)
     return text != NULL ? text : "";
 }
 
-// The one whose `key` is the same; NULL: the other run has none.
-static const json_t *like(const json_t *list, const json_t *item, const char *key)
+// How many items before number `end` have `key` as `item` has it.
+static uint32_t like_before(const json_t *list, const json_t *item, const char *key, size_t end)
+{
+    uint32_t count = 0;
+    for (size_t i = 0; i < end; i++) {
+        count += strcmp(text_of(json_array_get(list, i), key), text_of(item, key)) == 0;
+    }
+    return count;
+}
+
+// The one whose `key` is the same, after `skip` such ones; NULL: there is none.
+static const json_t *like(const json_t *list, const json_t *item, const char *key, uint32_t skip)
 {
     size_t index;
     const json_t *other;
     json_array_foreach(list, index, other)
     {
-        if (strcmp(text_of(other, key), text_of(item, key)) == 0) {
+        if (strcmp(text_of(other, key), text_of(item, key)) == 0 && skip-- == 0) {
             return other;
         }
     }
     return NULL;
+}
+
+// The items of both runs, side by side: all of the first run, then those that only the second one
+// has. False: there is none at this number.
+static bool pair_at(const json_t *const both[2], const char *key, size_t at, const json_t *out[2])
+{
+    size_t first = json_array_size(both[0]);
+    if (at < first) {
+        out[0] = json_array_get(both[0], at);
+        out[1] = like(both[1], out[0], key, like_before(both[0], out[0], key, at));
+        return true;
+    }
+    at -= first;
+    for (size_t i = 0; i < json_array_size(both[1]); i++) {
+        out[0] = NULL;
+        out[1] = json_array_get(both[1], i);
+        uint32_t skip = like_before(both[1], out[1], key, i);
+        if (like(both[0], out[1], key, skip) == NULL && at-- == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static void value_text(const json_t *value, char out[48])
@@ -150,46 +218,35 @@ static void fact_take(const json_t *left, const json_t *right, struct sim_fact *
     out->equal = left != NULL && json_equal(left, right) != 0;
 }
 
-static bool run_fact(const struct sim_run_files *left, const struct sim_run_files *right,
-                     uint32_t at, struct sim_fact *out)
-{
-    static const char *const keys[] = {"outcome", "exposed", "completed", "failed"};
-    if (at >= sizeof(keys) / sizeof(keys[0])) {
-        return false;
-    }
-    (void)snprintf(out->name, sizeof(out->name), "%s", keys[at]);
-    fact_take(json_object_get(left->json, keys[at]), json_object_get(right->json, keys[at]), out);
-    return true;
-}
-
-static bool version_fact(const struct sim_run_files *left, const struct sim_run_files *right,
-                         uint32_t at, struct sim_fact *out)
-{
-    const json_t *versions = json_object_get(left->json, "versions");
-    const json_t *version = json_array_get(versions, at / COUNTS);
-    const char *key = counts[at % COUNTS];
-    if (version == NULL) {
-        return false;
-    }
-    (void)snprintf(out->name, sizeof(out->name), "%.40s %.40s: %s", text_of(version, "task"),
-                   text_of(version, "version"), key);
-    const json_t *other = like(json_object_get(right->json, "versions"), version, "manifest");
-    fact_take(json_object_get(version, key), json_object_get(other, key), out);
-    return true;
-}
-
-static bool list_fact(const struct sim_run_files *runs[2], const char *list, const char *keys[2],
+static bool item_fact(const struct sim_run_files *const runs[2], const struct facts_list *list,
                       uint32_t at, struct sim_fact *out)
 {
-    const json_t *item = json_array_get(json_object_get(runs[0]->json, list), at);
-    if (item == NULL) {
+    const json_t *both[2] = {json_object_get(runs[0]->json, list->name),
+                             json_object_get(runs[1]->json, list->name)};
+    const char *fact = list->facts[at % list->fact_count];
+    const json_t *pair[2];
+    if (!pair_at(both, list->key, at / list->fact_count, pair)) {
         return false;
     }
-    (void)snprintf(out->name, sizeof(out->name), "%s %.40s: %s", list, text_of(item, keys[0]),
-                   keys[1]);
-    const json_t *other = like(json_object_get(runs[1]->json, list), item, keys[0]);
-    fact_take(json_object_get(item, keys[1]), json_object_get(other, keys[1]), out);
+    const json_t *named = pair[0] != NULL ? pair[0] : pair[1];
+    bool version = list->facts == of_version;
+    (void)snprintf(out->name, sizeof(out->name), "%.40s %.40s: %s",
+                   version ? text_of(named, "task") : list->name,
+                   text_of(named, version ? "version" : list->key), fact);
+    fact_take(json_object_get(pair[0], fact), json_object_get(pair[1], fact), out);
     return true;
+}
+
+static uint32_t facts_in(const struct sim_run_files *const runs[2], const struct facts_list *list)
+{
+    const json_t *both[2] = {json_object_get(runs[0]->json, list->name),
+                             json_object_get(runs[1]->json, list->name)};
+    const json_t *pair[2];
+    uint32_t items = 0;
+    while (pair_at(both, list->key, items, pair)) {
+        items++;
+    }
+    return items * list->fact_count;
 }
 
 bool sim_fact_at(const struct sim_run_files *left, const struct sim_run_files *right, uint32_t at,
@@ -197,23 +254,19 @@ bool sim_fact_at(const struct sim_run_files *left, const struct sim_run_files *r
 {
     const struct sim_run_files *runs[2] = {left, right};
     memset(out, 0, sizeof(*out));
-    if (run_fact(left, right, at, out)) {
+    if (at < COUNT_OF(of_run)) {
+        (void)snprintf(out->name, sizeof(out->name), "%s", of_run[at]);
+        fact_take(json_object_get(left->json, of_run[at]), json_object_get(right->json, of_run[at]),
+                  out);
         return true;
     }
-    uint32_t number = 0;
-    while (run_fact(left, right, number, out)) {
-        number++;
+    at -= COUNT_OF(of_run);
+    for (uint32_t i = 0; i < COUNT_OF(lists); i++) {
+        uint32_t count = facts_in(runs, &lists[i]);
+        if (at < count) {
+            return item_fact(runs, &lists[i], at, out);
+        }
+        at -= count;
     }
-    at -= number;
-    uint32_t versions =
-        (uint32_t)(json_array_size(json_object_get(left->json, "versions")) * COUNTS);
-    if (at < versions) {
-        return version_fact(left, right, at, out);
-    }
-    at -= versions;
-    uint32_t rollouts = (uint32_t)json_array_size(json_object_get(left->json, "rollouts"));
-    if (at < rollouts) {
-        return list_fact(runs, "rollouts", (const char *[]){"id", "state"}, at, out);
-    }
-    return list_fact(runs, "oracles", (const char *[]){"name", "holds"}, at - rollouts, out);
+    return false;
 }

@@ -94,7 +94,7 @@ static bool take_curve(struct sim_run_files *files, char *line)
     }
     *second = '\0';
     struct sim_steps *steps = steps_of(files->curves, &files->curve_count, SIM_CURVES_MAX, line);
-    return steps == NULL || steps_add(steps, x, y);
+    return steps != NULL && steps_add(steps, x, y);
 }
 
 // "LATENCY,UPTO,COUNT", and the counts are summed up.
