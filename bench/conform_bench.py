@@ -3,8 +3,8 @@
 
     conform_bench.py --build DIR [--devices N] [--arrival-rate R] [--interval SECONDS] [--seed S] [--within POINTS] [--keep DIR]
 
-fleet.conform.points    the greatest distance of the coverage curves at any second, in points, once the lag is removed (offered,
-                        downloaded, activated, ran); peer: the bar of 2.
+fleet.conform.points    the greatest distance of the coverage curves at any second, in points of the devices that each reached, once
+                        a lag of at most 10 s is removed (offered, downloaded, activated, ran); peer: the bar of 2.
 fleet.conform.unequal   facts that differ: counts of every version, outcome, rollouts, invariants; peer: the bar of 0.
 
 A gateway makes a rollout of two stages and is stopped. Its folder is copied; the gateway goes on from the one over sockets, the

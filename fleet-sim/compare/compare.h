@@ -53,17 +53,20 @@ struct sim_shift {
     double lag_s;    // the first run is so much later than the second one
     double distance; // points between the curves after that, at the worst second of all curves
 };
-// The lag that brings all curves closest together.
-struct sim_shift sim_shift_best(const struct sim_run_files *left,
-                                const struct sim_run_files *right);
+// The lag of at most `lag_max_s`, either way, that brings all curves closest together. Each is
+// measured by its own end, so that a version few devices get counts as one that all get.
+struct sim_shift sim_shift_best(const struct sim_run_files *left, const struct sim_run_files *right,
+                                double lag_max_s);
 // The curves of both runs, side by side: all of the first run, then those that only the second one
 // has; NULL for the one that a run has not. Its name; NULL: there is none at this number.
 const char *sim_curves_at(const struct sim_run_files *const runs[2], uint32_t at,
                           const struct sim_steps *out[2]);
-// The greatest distance of one curve at any second, in points, `left` moved by the lag; where that
-// is, in *out_at_s.
-double sim_curve_distance(const struct sim_steps *left, const struct sim_steps *right,
-                          const struct sim_run_files *runs[2], double lag_s, double *out_at_s);
+// The greatest distance of one curve at any second, in points of `of` devices, `left` moved by the
+// lag; where that is in the second run, in *out_at_s.
+double sim_curve_distance(const struct sim_steps *left, const struct sim_steps *right, double of,
+                          double lag_s, double *out_at_s);
+// Devices that had come in the end, of the run where more had; at least 1.
+double sim_curves_end(const struct sim_steps *left, const struct sim_steps *right);
 // Greatest difference of two distributions, 0..1 (Kolmogorov and Smirnov).
 double sim_ks_distance(const struct sim_steps *left, const struct sim_steps *right);
 

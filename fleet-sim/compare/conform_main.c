@@ -9,16 +9,23 @@
 
 #include <argp.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define WITHIN_POINTS 2.0
+#define LAG_S         10.0
+#define LAG_MAX_S     120.0 // so far a lag is looked for, to tell it
 
-enum key { KEY_WITHIN = 256, KEY_JSON };
+enum key { KEY_WITHIN = 256, KEY_LAG, KEY_JSON };
 
 static const struct argp_option table[] = {
     {"within", KEY_WITHIN, "POINTS", 0,
-     "Curves may be so far apart at any second, in points of a hundred (2)", 0},
+     "Curves may be so far apart at any second, in points of a hundred: of the fleet, and of the "
+     "devices that the curve reached (2)",
+     0},
+    {"lag", KEY_LAG, "SECONDS", 0,
+     "One run may be so much later than the other, either way, 0 to 120 (10)", 0},
     {"json", KEY_JSON, "FILE", 0, "Write the comparison there as JSON", 0},
     {0, 0, 0, 0, 0, 0},
 };
@@ -27,19 +34,32 @@ struct options {
     const char *folders[2]; // real, virtual
     uint32_t folder_count;
     double within;
+    double lag_s;
     const char *json;
 };
+
+// A number of 0 to `most`; what else it is is refused.
+static double take_number(const char *value, double most, const char *what,
+                          struct argp_state *state)
+{
+    char *end = NULL;
+    double number = strtod(value, &end);
+    if (end == value || *end != '\0' || !(number >= 0) || number > most) {
+        argp_error(state, "%s %.60s: %s, 0 to %.0f, are expected",
+                   strcmp(what, "points") == 0 ? "--within" : "--lag", value, what, most);
+    }
+    return number;
+}
 
 static error_t on_option(int key, char *value, struct argp_state *state)
 {
     struct options *options = state->input;
-    char *end = NULL;
     switch (key) {
     case KEY_WITHIN:
-        options->within = strtod(value, &end);
-        if (end == value || *end != '\0' || !(options->within >= 0) || options->within > 100) {
-            argp_error(state, "--within %.60s: points, 0 to 100, are expected", value);
-        }
+        options->within = take_number(value, 100, "points", state);
+        return 0;
+    case KEY_LAG:
+        options->lag_s = take_number(value, LAG_MAX_S, "seconds", state);
         return 0;
     case KEY_JSON:
         options->json = value;
@@ -92,29 +112,55 @@ static enum base_status check_alike(const struct comparison *comparison, struct 
     return BASE_OK;
 }
 
+static void curve_compare(struct comparison *comparison, const char *name,
+                          const struct sim_steps *pair[2], FILE *out)
+{
+    const char *stage = strchr(name, ',');
+    double lag_s = comparison->shift.lag_s;
+    double own_s = 0;
+    double fleet_s = 0;
+    double own =
+        sim_curve_distance(pair[0], pair[1], sim_curves_end(pair[0], pair[1]), lag_s, &own_s);
+    double fleet =
+        sim_curve_distance(pair[0], pair[1], comparison->runs[0].devices, lag_s, &fleet_s);
+    bool near = fmax(own, fleet) <= comparison->options->within;
+    stage = stage != NULL ? stage + 1 : "";
+    (void)fprintf(out,
+                  "curve         %.8s %-11s %6.3f points of the fleet apart at most, %.3f of its "
+                  "own, at second %.0f%s\n",
+                  name, stage, fleet, own, own_s, near ? "" : "  TOO FAR");
+    (void)json_array_append_new(comparison->curves,
+                                json_pack("{s:s#, s:s, s:f, s:f, s:f}", "manifest", name,
+                                          (int)strcspn(name, ","), "stage", stage, "points", fleet,
+                                          "points_own", own, "at_s", own_s));
+}
+
+// A lag that is no lag to be taken away is looked for too, so that it can be told.
+static void lag_tell(const struct comparison *comparison, FILE *out)
+{
+    const struct sim_run_files *runs = comparison->runs;
+    (void)fprintf(out, "lag           %.2f s (the first run is later by that; at most %g may be)\n",
+                  comparison->shift.lag_s, comparison->options->lag_s);
+    if (!comparison->near) {
+        struct sim_shift any = sim_shift_best(&runs[0], &runs[1], LAG_MAX_S);
+        if (any.distance < comparison->shift.distance) {
+            (void)fprintf(out, "TOO LATE      a lag of %.2f s would make it %.3f points\n",
+                          any.lag_s, any.distance);
+        }
+    }
+}
+
 static void curves_compare(struct comparison *comparison, FILE *out)
 {
-    const struct sim_run_files *left = &comparison->runs[0];
-    const struct sim_run_files *right = &comparison->runs[1];
-    const struct sim_run_files *runs[2] = {left, right};
-    comparison->shift = sim_shift_best(left, right);
-    comparison->near = comparison->shift.distance <= comparison->options->within;
-    (void)fprintf(out, "lag           %.2f s (the first run is later by that)\n",
-                  comparison->shift.lag_s);
+    const struct options *options = comparison->options;
+    const struct sim_run_files *runs[2] = {&comparison->runs[0], &comparison->runs[1]};
     const struct sim_steps *pair[2];
     const char *name;
+    comparison->shift = sim_shift_best(runs[0], runs[1], options->lag_s);
+    comparison->near = comparison->shift.distance <= options->within;
+    lag_tell(comparison, out);
     for (uint32_t i = 0; (name = sim_curves_at(runs, i, pair)) != NULL; i++) {
-        const char *stage = strchr(name, ',');
-        double at_s = 0;
-        double apart = sim_curve_distance(pair[0], pair[1], runs, comparison->shift.lag_s, &at_s);
-        (void)fprintf(out,
-                      "curve         %.8s %-11s %6.3f points apart at most, at second %.0f%s\n",
-                      name, stage != NULL ? stage + 1 : "", apart, at_s,
-                      apart <= comparison->options->within ? "" : "  TOO FAR");
-        (void)json_array_append_new(
-            comparison->curves,
-            json_pack("{s:s#, s:s, s:f, s:f}", "manifest", name, (int)strcspn(name, ","), "stage",
-                      stage != NULL ? stage + 1 : "", "points", apart, "at_s", at_s));
+        curve_compare(comparison, name, pair, out);
     }
 }
 
@@ -159,11 +205,11 @@ static enum base_status json_write(struct comparison *comparison, struct base_er
     if (options->json == NULL) {
         return BASE_OK;
     }
-    json_t *root =
-        json_pack("{s:b, s:f, s:f, s:f, s:O, s:O, s:O}", "conforms",
-                  (int)(comparison->near && comparison->unequal == 0), "within", options->within,
-                  "lag_s", comparison->shift.lag_s, "points", comparison->shift.distance, "curves",
-                  comparison->curves, "facts", comparison->facts, "ks", comparison->latencies);
+    json_t *root = json_pack(
+        "{s:b, s:f, s:f, s:f, s:f, s:O, s:O, s:O}", "conforms",
+        (int)(comparison->near && comparison->unequal == 0), "within", options->within, "lag_max_s",
+        options->lag_s, "lag_s", comparison->shift.lag_s, "points", comparison->shift.distance,
+        "curves", comparison->curves, "facts", comparison->facts, "ks", comparison->latencies);
     if (root == NULL) {
         return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
     }
@@ -202,13 +248,15 @@ int sim_conform_main(int argc, char **argv, FILE *out)
 {
     static char name[] = "walle-fleet-sim conform";
     struct base_error error = {0};
-    struct options options = {.within = WITHIN_POINTS};
+    struct options options = {.within = WITHIN_POINTS, .lag_s = LAG_S};
     const struct argp parser = {
         table,
         on_option,
         "OUT_REAL OUT_VIRTUAL",
         "Is the same run over real sockets and in virtual time the same? Compares what two runs of "
-        "one seed left in their --out: coverage curves once the lag is removed, counts, and the "
+        "one seed left in their --out: coverage curves once a lag of at most --lag is removed, "
+        "each "
+        "by the fleet and by its own end, all that either counts, and the "
         "distributions of latencies (their distance is told, and is no bar: virtual messages take "
         "as long as the simulator says).\vExit status: 0 they conform, 1 they do not, 2 usage or "
         "runs that cannot be compared, 4 files or memory.",

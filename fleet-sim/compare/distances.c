@@ -8,7 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-#define LAG_MAX_S   120.0
 #define COARSE_S    1.0
 #define FINE_S      0.02
 #define SECONDS_MAX 100000.0
@@ -16,6 +15,11 @@
 static double end_of(const struct sim_steps *steps)
 {
     return steps != NULL && steps->count > 0 ? steps->x[steps->count - 1] : 0;
+}
+
+static double total_of(const struct sim_steps *steps)
+{
+    return steps->count > 0 ? steps->y[steps->count - 1] : 0;
 }
 
 static double value_at(const struct sim_steps *steps, double x)
@@ -45,25 +49,35 @@ const char *sim_curves_at(const struct sim_run_files *const runs[2], uint32_t at
     return NULL;
 }
 
-double sim_curve_distance(const struct sim_steps *left, const struct sim_steps *right,
-                          const struct sim_run_files *runs[2], double lag_s, double *out_at_s)
+// Whole seconds of a clock that is in the middle between the two of the runs, so that the order of
+// the runs makes no difference.
+double sim_curve_distance(const struct sim_steps *left, const struct sim_steps *right, double of,
+                          double lag_s, double *out_at_s)
 {
-    double end = end_of(left) - lag_s > end_of(right) ? end_of(left) - lag_s : end_of(right);
+    double half_s = lag_s / 2;
+    double end = fmax(end_of(left) - half_s, end_of(right) + half_s);
     double most = 0;
-    base_assert(runs[0]->devices > 0 && runs[1]->devices > 0);
+    base_assert(of > 0);
     end = end < SECONDS_MAX ? end : SECONDS_MAX;
     *out_at_s = 0;
-    for (double t = 0; t <= end + 1; t += 1) {
-        double apart = fabs(value_at(left, t + lag_s) / runs[0]->devices -
-                            value_at(right, t) / runs[1]->devices);
+    for (double t = -fabs(half_s); t <= end + 1; t += 1) {
+        double apart = fabs(value_at(left, t + half_s) - value_at(right, t - half_s)) / of;
         if (apart * 100 > most) {
             most = apart * 100;
-            *out_at_s = t;
+            *out_at_s = t - half_s;
         }
     }
     return most;
 }
 
+double sim_curves_end(const struct sim_steps *left, const struct sim_steps *right)
+{
+    double most = fmax(left != NULL ? total_of(left) : 0, right != NULL ? total_of(right) : 0);
+    return most > 0 ? most : 1; // none came in either
+}
+
+// Of the fleet and of its own end: the latter is never the smaller one, as long as no more came
+// than there are devices.
 static double worst_at(const struct sim_run_files *left, const struct sim_run_files *right,
                        double lag_s)
 {
@@ -72,8 +86,8 @@ static double worst_at(const struct sim_run_files *left, const struct sim_run_fi
     double worst = 0;
     for (uint32_t i = 0; sim_curves_at(runs, i, pair) != NULL; i++) {
         double at_s = 0;
-        double apart = sim_curve_distance(pair[0], pair[1], runs, lag_s, &at_s);
-        worst = apart > worst ? apart : worst;
+        double of = fmin(left->devices, sim_curves_end(pair[0], pair[1]));
+        worst = fmax(worst, sim_curve_distance(pair[0], pair[1], of, lag_s, &at_s));
     }
     return worst;
 }
@@ -88,22 +102,23 @@ static void better(struct sim_shift *best, double lag_s, double distance)
     }
 }
 
-struct sim_shift sim_shift_best(const struct sim_run_files *left, const struct sim_run_files *right)
+struct sim_shift sim_shift_best(const struct sim_run_files *left, const struct sim_run_files *right,
+                                double lag_max_s)
 {
     struct sim_shift best = {0, worst_at(left, right, 0)};
-    for (double lag = -LAG_MAX_S; lag <= LAG_MAX_S; lag += COARSE_S) {
-        better(&best, lag, worst_at(left, right, lag));
+    base_assert(lag_max_s >= 0);
+    for (double lag = 0; lag < lag_max_s + COARSE_S; lag += COARSE_S) {
+        double at = fmin(lag, lag_max_s);
+        better(&best, at, worst_at(left, right, at));
+        better(&best, -at, worst_at(left, right, -at));
     }
-    double around = best.lag_s;
-    for (double lag = around - COARSE_S; lag <= around + COARSE_S; lag += FINE_S) {
+    double around = fabs(best.lag_s);
+    double most = fmin(around + COARSE_S, lag_max_s);
+    for (double lag = fmax(around - COARSE_S, 0); lag <= most; lag += FINE_S) {
         better(&best, lag, worst_at(left, right, lag));
+        better(&best, -lag, worst_at(left, right, -lag));
     }
     return best;
-}
-
-static double total_of(const struct sim_steps *steps)
-{
-    return steps->count > 0 ? steps->y[steps->count - 1] : 0;
 }
 
 double sim_ks_distance(const struct sim_steps *left, const struct sim_steps *right)

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 import unittest
 
 from walle_stack import Stack, program
@@ -135,6 +136,59 @@ class FleetConform(unittest.TestCase):
         self.assertIn("run.json", self.conform("nowhere", "virtual", status=4))
         self.assertIn("two folders", self.conform("virtual", "", status=2))
         self.assertIn("points, 0 to 100", self.conform("virtual", "virtual", "--within", "x", status=2))
+
+
+class ConformByHand(unittest.TestCase):
+    """Two folders as runs leave them, and what is judged of them: the same in either order."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def leave(self, name, versions, states=("completed",), holds=(True,)):
+        """A run of 100,000: of each version, how many it reached and how late."""
+        os.mkdir(os.path.join(self.folder.name, name))
+        counts = ("offered", "downloaded", "activated", "ran", "failed", "rolled_back", "current")
+        run = {"devices": 100000, "seed": 1, "outcome": "passed", "exposed": 0, "completed": 5, "failed": 0,
+               "versions": [{"task": "t", "version": key, "manifest": key * 64, **dict.fromkeys(counts, reached)}
+                            for key, (reached, _) in versions.items()],
+               "rollouts": [{"id": str(i), "state": state} for i, state in enumerate(states)],
+               "oracles": [{"name": str(i), "holds": held} for i, held in enumerate(holds)]}
+        lines = [f"{key * 64},ran,{10 + late + i},{reached * (i + 1) / 200}" for key, (reached, late) in versions.items() for i in range(200)]
+        for file_name, text in (("run.json", json.dumps(run)), ("coverage.csv", "\n".join(["manifest,stage,t_s,devices", *lines, ""])),
+                                ("latency.csv", "latency,upto_us,count\n")):
+            with open(os.path.join(self.folder.name, name, file_name), "w", encoding="utf-8") as file:
+                file.write(text)
+
+    def judge(self, other, *arguments, status):
+        """What is said of "plain" and of the other one, in both orders."""
+        said = []
+        for order in (("plain", other), (other, "plain")):
+            run = subprocess.run([program("walle-fleet-sim"), "conform", *(os.path.join(self.folder.name, name) for name in order), *arguments],
+                                 capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+            self.assertEqual(run.returncode, status, run.stdout + run.stderr)
+            said.append(run.stdout)
+        return said
+
+    def test_what_only_one_has(self):
+        self.leave("plain", {"a": (100000, 0)})
+        self.leave("more", {"a": (100000, 0), "b": (99000, 0)}, ("completed", "halted"), (True, False))
+        for text in self.judge("more", status=1):
+            self.assertRegex(text, r"(?m)^curve +b{8} ran +99\.000 points .* 100\.000 of its own, .*TOO FAR$")
+            self.assertIn("facts         13 of 22 are equal\nDOES NOT CONFORM", text)
+            self.assertEqual(text.count("NOT EQUAL"), 9)
+
+    def test_what_is_late(self):
+        self.leave("plain", {"a": (100000, 0), "b": (1000, 0)})
+        self.leave("late", {"a": (100000, 110), "b": (1000, 110)})
+        self.leave("few", {"a": (100000, 0), "b": (1000, 600)})
+        for text in self.judge("late", status=1):
+            self.assertRegex(text, r"(?m)^TOO LATE      a lag of -?109\.\d\d s would make it 0\.000 points$")
+        for text in self.judge("late", "--lag", "110", status=0):
+            self.assertNotIn("TOO LATE", text)
+        for text in self.judge("few", status=1):
+            self.assertRegex(text, r"(?m)^curve +b{8} ran +1\.000 points .* 100\.000 of its own, .*TOO FAR$")
+        self.judge("late", "--lag", "121", status=2)
 
 
 if __name__ == "__main__":

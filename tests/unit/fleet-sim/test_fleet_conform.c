@@ -38,13 +38,57 @@ static void the_lag_is_removed(void **state)
         struct sim_run_files right = {.devices = 1000};
         ramp(&left, "a,ran", table[i].from_s, table[i].span_s);
         ramp(&right, "a,ran", 10, 100);
-        struct sim_shift shift = sim_shift_best(&left, &right);
+        struct sim_shift shift = sim_shift_best(&left, &right, 120);
         if (fabs(shift.distance - table[i].points) > 1.0 ||
             fabs(shift.lag_s - table[i].lag_s) > 1.1) {
             fail_msg("row %zu: lag %.2f, %.2f points", i, shift.lag_s, shift.distance);
         }
         sim_run_files_done(&left);
         sim_run_files_done(&right);
+    }
+}
+
+// A ramp of all devices and one of `few`, the latter `late_s` later in the first run.
+static struct sim_shift of_two(uint32_t few, double all_s, double late_s, double lag_max_s,
+                               bool swap)
+{
+    struct sim_run_files runs[2] = {{.devices = 100000}, {.devices = 100000}};
+    for (uint32_t k = 0; k < 2; k++) {
+        ramp(&runs[k], "a,ran", 10 + (k == 0 ? all_s : 0), 100);
+        ramp(&runs[k], "b,ran", 10 + (k == 0 ? late_s : 0), 100);
+        for (uint32_t i = 0; i < POINTS; i++) {
+            runs[k].curves[1].y[i] *= few / runs[k].devices;
+        }
+    }
+    struct sim_shift shift = sim_shift_best(&runs[swap ? 1 : 0], &runs[swap ? 0 : 1], lag_max_s);
+    sim_run_files_done(&runs[0]);
+    sim_run_files_done(&runs[1]);
+    return shift;
+}
+
+static void what_is_late_is_far_away(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t few;
+        double all_s, late_s, lag_max_s;
+        double points;
+    } table[] = {
+        {1000, 110, 110, 10, 100},   {1000, 110, 110, 120, 0}, {1000, 9.5, 9.5, 10, 0},
+        {1000, 10.5, 10.5, 10, 0.5}, {1000, 2, 2, 0, 2},       {1000, 0, 600, 10, 100},
+        {1000, 0, 6, 10, 3},         {1000, 2.5, 2.5, 2.5, 0},
+    };
+    for (size_t i = 0; i < TEST_COUNT(table); i++) {
+        struct sim_shift there =
+            of_two(table[i].few, table[i].all_s, table[i].late_s, table[i].lag_max_s, false);
+        struct sim_shift back =
+            of_two(table[i].few, table[i].all_s, table[i].late_s, table[i].lag_max_s, true);
+        if (fabs(there.distance - table[i].points) > 0.6 ||
+            fabs(there.distance - back.distance) > 1e-9 || fabs(there.lag_s + back.lag_s) > 1e-9 ||
+            fabs(there.lag_s) > table[i].lag_max_s) {
+            fail_msg("row %zu: lag %.2f, %.2f points; the other way round %.2f, %.2f", i,
+                     there.lag_s, there.distance, back.lag_s, back.distance);
+        }
     }
 }
 
@@ -56,8 +100,8 @@ static void a_missing_curve_is_far_away(void **state)
     ramp(&left, "a,offered", 10, 100);
     ramp(&left, "a,ran", 10, 100);
     ramp(&right, "a,offered", 10, 100);
-    assert_true(fabs(sim_shift_best(&left, &right).distance - 100) < 1);
-    assert_true(fabs(sim_shift_best(&right, &left).distance - 100) < 1);
+    assert_true(fabs(sim_shift_best(&left, &right, 120).distance - 100) < 1);
+    assert_true(fabs(sim_shift_best(&right, &left, 120).distance - 100) < 1);
     sim_run_files_done(&left);
     sim_run_files_done(&right);
 }
@@ -173,6 +217,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_lag_is_removed),
+        cmocka_unit_test(what_is_late_is_far_away),
         cmocka_unit_test(a_missing_curve_is_far_away),
         cmocka_unit_test(distributions),
         cmocka_unit_test(facts),
