@@ -18,6 +18,8 @@
 #define SIM_LATENCIES_MAX 16                     // of a run
 #define SIM_NAME_MAX      128                    // of a curve or a latency
 
+#define SIM_CURVE_SECONDS_MAX 100000.0 // a curve is compared at each of its seconds
+
 // A step function over time: before x[0] it is 0, from x[i] on it is y[i].
 struct sim_steps {
     char name[SIM_NAME_MAX];

@@ -8,9 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-#define COARSE_S    1.0
-#define FINE_S      0.02
-#define SECONDS_MAX 100000.0
+#define COARSE_S 1.0
+#define FINE_S   0.02
 
 static double end_of(const struct sim_steps *steps)
 {
@@ -58,7 +57,6 @@ double sim_curve_distance(const struct sim_steps *left, const struct sim_steps *
     double end = fmax(end_of(left) - half_s, end_of(right) + half_s);
     double most = 0;
     base_assert(of > 0);
-    end = end < SECONDS_MAX ? end : SECONDS_MAX;
     *out_at_s = 0;
     for (double t = -fabs(half_s); t <= end + 1; t += 1) {
         double apart = fabs(value_at(left, t + half_s) - value_at(right, t - half_s)) / of;

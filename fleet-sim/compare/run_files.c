@@ -89,7 +89,7 @@ static bool take_curve(struct sim_run_files *files, char *line)
     char *comma = strchr(line, ',');
     char *second = comma != NULL ? strchr(comma + 1, ',') : NULL;
     double x = 0, y = 0;
-    if (second == NULL || !take_numbers(second, &x, &y)) {
+    if (second == NULL || !take_numbers(second, &x, &y) || !(x <= SIM_CURVE_SECONDS_MAX)) {
         return false;
     }
     *second = '\0';

@@ -190,6 +190,11 @@ class ConformByHand(unittest.TestCase):
             self.assertRegex(text, r"(?m)^curve +b{8} ran +1\.000 points .* 100\.000 of its own, .*TOO FAR$")
         self.judge("late", "--lag", "121", status=2)
 
+    def test_a_curve_that_is_too_long(self):
+        self.leave("plain", {"a": (100000, 0)})
+        self.leave("long", {"a": (100000, 99900)})
+        self.judge("long", status=2)
+
 
 if __name__ == "__main__":
     unittest.main()
