@@ -5,6 +5,7 @@
 #include "certify/certify.h"
 
 #include "base/clock.h"
+#include "model/ledger.h"
 #include "model/sim_exit.h"
 #include "swarm/child_run.h"
 
@@ -86,11 +87,12 @@ static enum base_status begin(struct play *play, struct job *job, struct base_er
     return sim_child_begin(&job->child, words, error);
 }
 
-// Of the run's rollout, and of nothing else. False: it releases another version.
-static bool take_rollout(const json_t *root, const struct sim_certify_options *options,
-                         struct sim_certify_run *out)
+// Of the run's rollout, and of nothing else. INVALID: it is not there, it was over before the run,
+// or it releases another version; then there is nothing to certify.
+static enum base_status take_rollout(const json_t *root, const struct sim_certify_options *options,
+                                     struct sim_certify_run *out, struct base_error *error)
 {
-    bool is_version = true;
+    bool found = false;
     size_t index;
     const json_t *rollout;
     json_array_foreach(json_object_get(root, "rollouts"), index, rollout)
@@ -101,12 +103,24 @@ static bool take_rollout(const json_t *root, const struct sim_certify_options *o
         if (own == NULL || state == NULL || version == NULL || strcmp(own, options->rollout) != 0) {
             continue;
         }
-        is_version = strcmp(version, options->version) == 0;
+        if (strcmp(version, options->version) != 0) {
+            return base_error_set(error, BASE_ERR_INVALID,
+                                  "--version %.64s: rollout %s is of another one, %.64s",
+                                  options->version, options->rollout, version);
+        }
+        if (json_is_true(json_object_get(rollout, "over_before"))) {
+            return base_error_set(error, BASE_ERR_INVALID,
+                                  "--rollout %s: it is over (%s), and its gate judges nothing more",
+                                  options->rollout, state);
+        }
+        found = true;
         out->completed = strcmp(state, "completed") == 0;
         out->stopped = strcmp(state, "rolled_back") == 0 || strcmp(state, "rolling_back") == 0 ||
                        strcmp(state, "paused") == 0;
     }
-    return is_version;
+    return found ? BASE_OK
+                 : base_error_set(error, BASE_ERR_INVALID, "--rollout %s: no such rollout in %.80s",
+                                  options->rollout, options->virtual_dir);
 }
 
 // The first moment at which the gate was seen to have acted.
@@ -131,21 +145,24 @@ static enum base_status read_run(const struct play *play, const struct job *job,
 {
     struct sim_certify_run *run = &play->result->runs[job->at];
     bool ended = WIFEXITED(status) && WEXITSTATUS(status) <= SIM_EXIT_FAILED;
-    json_t *root = ended ? sim_child_report(&job->child) : NULL;
-    if (root == NULL) {
-        return base_error_set(error, BASE_ERR_IO, "a run came to nothing: see %s.log",
-                              job->child.folder);
-    }
+    json_t *root = sim_child_report(&job->child); // none is left of an earlier run
     bool healthy = job->at < play->result->options->seeds;
-    if (!take_rollout(root, play->result->options, run)) {
+    enum base_status taken =
+        root != NULL ? take_rollout(root, play->result->options, run, error) : BASE_OK;
+    if (taken == BASE_OK && (!ended || root == NULL)) {
+        taken = base_error_set(error, BASE_ERR_IO, "a run came to nothing: see %s.log",
+                               job->child.folder);
+    }
+    if (taken != BASE_OK) {
         json_decref(root);
-        return base_error_set(error, BASE_ERR_INVALID, "--version %s: rollout %s is of another one",
-                              play->result->options->version, play->result->options->rollout);
+        return taken;
     }
     run->harmed = (uint64_t)json_integer_value(json_object_get(root, "exposed"));
     run->ended_s = json_number_value(json_object_get(root, "duration_s"));
     run->stopped_s = run->stopped ? stopped_s(root) : 0;
-    run->good = sim_report_broken(root) == NULL && (run->stopped || run->completed);
+    // A bad release that the gate let through stays where it came to: that is what is measured.
+    const char *meant = !healthy && run->completed ? sim_oracle_name(SIM_ORACLE_BACK) : NULL;
+    run->good = sim_report_broken(root, meant) == NULL && (run->stopped || run->completed);
     run->harmed = healthy ? 0 : run->harmed;
     json_decref(root);
     return BASE_OK;

@@ -17,6 +17,7 @@ struct sums {
     uint32_t runs;
     uint32_t good;
     uint32_t stopped;
+    uint32_t through; // runs in which the gate let the release come to everybody
     uint64_t harmed_most;
     uint64_t harmed_middle;
     double stopped_middle_s; // of the runs that were stopped
@@ -41,6 +42,7 @@ static void sums_fill(const struct sim_certify_result *result, uint32_t at, stru
     for (uint32_t i = 0; i < seeds; i++) {
         const struct sim_certify_run *run = &result->runs[(size_t)at * seeds + i];
         out->good += run->good ? 1 : 0;
+        out->through += run->good && run->completed ? 1 : 0;
         out->harmed[i] = (double)run->harmed;
         if (run->stopped) {
             times[out->stopped++] = run->stopped_s;
@@ -77,6 +79,12 @@ static void table_write(const struct sim_certify_result *result, const struct su
                       (unsigned long long)sums[i].harmed_most, sums[i].stopped_middle_s,
                       sums[i].stopped_most_s);
     }
+    for (uint32_t i = 1; i < result->pack->count; i++) {
+        if (sums[i].through > 0) {
+            (void)fprintf(log, "%s: not stopped in %u of %u: the gate let it through\n",
+                          sums[i].of->name, sums[i].through, seeds);
+        }
+    }
     (void)fprintf(
         log,
         "of %u devices; harmed is who ran it. At least %.1f %% of such runs harm no more than the "
@@ -91,11 +99,12 @@ static void table_write(const struct sim_certify_result *result, const struct su
 
 static json_t *case_json(const struct sums *sums)
 {
-    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:I, s:I, s:f, s:f}", "name", sums->of->name,
+    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:I, s:I, s:f, s:f}", "name", sums->of->name,
                      "rule", sums->of->rule, "runs", (int)sums->runs, "good", (int)sums->good,
-                     "stopped", (int)sums->stopped, "harmed_p50", (json_int_t)sums->harmed_middle,
-                     "harmed_max", (json_int_t)sums->harmed_most, "stopped_s_p50",
-                     sums->stopped_middle_s, "stopped_s_max", sums->stopped_most_s);
+                     "stopped", (int)sums->stopped, "not_stopped", (int)sums->through, "harmed_p50",
+                     (json_int_t)sums->harmed_middle, "harmed_max", (json_int_t)sums->harmed_most,
+                     "stopped_s_p50", sums->stopped_middle_s, "stopped_s_max",
+                     sums->stopped_most_s);
 }
 
 static enum base_status json_write(const struct sim_certify_result *result, const struct sums *sums,
@@ -154,12 +163,14 @@ static void row_write(const struct sums *sums, FILE *file)
     sim_html_text(file, sums->of->name);
     (void)fputs("<td><code>", file);
     sim_html_text(file, sums->of->rule);
+    (void)fprintf(file, "</code><td class=n>%u of %u", sums->stopped, sums->runs);
+    if (sums->through > 0) {
+        (void)fprintf(file, ", not stopped in %u of %u", sums->through, sums->runs);
+    }
     (void)fprintf(file,
-                  "</code><td class=n>%u of %u<td class=n>%llu<td class=n>%llu<td class=n>%.0f s"
-                  "<td class=n>%.0f s</tr>\n",
-                  sums->stopped, sums->runs, (unsigned long long)sums->harmed_middle,
-                  (unsigned long long)sums->harmed_most, sums->stopped_middle_s,
-                  sums->stopped_most_s);
+                  "<td class=n>%llu<td class=n>%llu<td class=n>%.0f s<td class=n>%.0f s</tr>\n",
+                  (unsigned long long)sums->harmed_middle, (unsigned long long)sums->harmed_most,
+                  sums->stopped_middle_s, sums->stopped_most_s);
 }
 
 static enum base_status page_write(const struct sim_certify_result *result, const struct sums *sums,

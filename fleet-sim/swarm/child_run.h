@@ -26,7 +26,7 @@ void sim_child_remove(const struct sim_child *child);
 void sim_child_stop(struct sim_child *child);
 // Its run.json, which the caller gives back; NULL: it wrote none.
 json_t *sim_child_report(const struct sim_child *child);
-// The first invariant that did not hold, by name; NULL: all did.
-const char *sim_report_broken(const json_t *report);
+// The first invariant that did not hold, by name; NULL: all did, but for `but`, which may be NULL.
+const char *sim_report_broken(const json_t *report, const char *but);
 
 #endif

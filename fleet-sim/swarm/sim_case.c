@@ -113,7 +113,7 @@ static bool is_end(int status)
 void sim_case_read(const struct sim_child *child, int status, struct sim_case_end *out)
 {
     json_t *report = is_end(status) ? sim_child_report(child) : NULL;
-    const char *broken = report != NULL ? sim_report_broken(report) : "died";
+    const char *broken = report != NULL ? sim_report_broken(report, NULL) : "died";
     (void)snprintf(out->broken, sizeof(out->broken), "%s", broken != NULL ? broken : "");
     json_decref(report);
 }

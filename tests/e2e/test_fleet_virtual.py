@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import unittest
 
-from walle_stack import Stack, program, wait_until
+from walle_stack import Gateway, Stack, program, wait_until
 
 DEVICES = 600
 STAGES = [{"name": "gray", "kind": "gray", "percent": 10, "min_sample": 20, "min_dwell_s": 60, "max_failure": 0.05},
@@ -294,6 +294,33 @@ class FleetVirtual(unittest.TestCase):
         self.assertEqual(sorted(os.listdir(self.stack.path("certificate"))), ["certificate.html", "certificate.json"])
         again = self.certify()
         self.assertEqual(re.sub("it took.*", "", text), re.sub("it took.*", "", again))
+
+    # No device is hit so often that the gate sees it; the release comes to everybody, and that is what the certificate says.
+    def test_a_release_that_the_gate_lets_through_is_certified_as_such(self):
+        with open(self.stack.path("mild"), "w", encoding="utf-8") as file:
+            file.write("mild: all => exception @ 0.2%\n")
+        text = self.certify("--pack", self.stack.path("mild"), "--devices", "300", "--out", self.stack.path("mild-out"))
+        self.assertIn("mild: not stopped in 2 of 2", text)
+        with open(self.stack.path("mild-out", "certificate.json"), encoding="utf-8") as file:
+            mild = json.load(file)["cases"][1]
+        self.assertEqual((mild["name"], mild["good"], mild["stopped"], mild["not_stopped"]), ("mild", 2, 0, 2))
+        self.assertEqual((mild["harmed_p50"], mild["harmed_max"]), (300, 300))
+        with open(self.stack.path("mild-out", "certificate.html"), encoding="utf-8") as file:
+            self.assertIn("0 of 2, not stopped in 2 of 2", file.read())
+
+    def test_a_rollout_that_is_not_there_or_over_is_not_certified(self):
+        text = self.certify("--rollout", "00000000000000aa", "--duration", "60", status=2)
+        self.assertIn("--rollout 00000000000000aa: no such rollout in ", text)
+        self.assertNotIn("harmed p50", text)
+        over = self.stack.path("over")
+        shutil.copytree(self.stack.path("gateway"), over)
+        self.stack.gateway = Gateway(over, (), 0, 0)
+        self.stack.walle("rollout", "abort", self.rollout, "--reason", "over")
+        wait_until(lambda: "rolled_back" in self.stack.walle("rollout", "list").stdout)
+        self.assertEqual(self.stack.gateway.stop(), 0)
+        text = self.certify("--virtual", over, "--duration", "60", status=2)
+        self.assertIn(f"--rollout {self.rollout}: it is over (rolled_back)", text)
+        self.assertNotIn("harmed p50", text)
 
     def test_what_is_not_there_is_not_certified(self):
         shutil.rmtree(self.stack.path("certificate"), ignore_errors=True)
