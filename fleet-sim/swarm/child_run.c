@@ -81,6 +81,28 @@ json_t *sim_child_report(const struct sim_child *child)
     return json_load_file(path, 0, &why);
 }
 
+void sim_child_said(const struct sim_child *child, char out[SIM_CHILD_SAID_MAX])
+{
+    static const char own[] = "walle-fleet-sim: ";
+    char path[SIM_CHILD_FOLDER_MAX + 8];
+    char line[SIM_CHILD_SAID_MAX];
+    (void)snprintf(path, sizeof(path), "%s.log", child->folder);
+    (void)snprintf(out, SIM_CHILD_SAID_MAX, "it said nothing: see %.200s", path);
+    FILE *file = fopen(path, "re");
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+        const char *words =
+            strncmp(line, own, sizeof(own) - 1) == 0 ? line + sizeof(own) - 1 : line;
+        line[strcspn(line, "\r\n")] = '\0';
+        bool hint = strstr(words, "--help") != NULL; // behind the words on wrong options
+        if (words[0] != '\0' && !hint) {
+            (void)snprintf(out, SIM_CHILD_SAID_MAX, "%s", words);
+        }
+    }
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+}
+
 const char *sim_report_broken(const json_t *report, const char *but)
 {
     size_t index;

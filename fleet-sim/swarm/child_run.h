@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #define SIM_CHILD_FOLDER_MAX (SIM_TEXT_MAX + 32)
+#define SIM_CHILD_SAID_MAX   512
 
 struct sim_child {
     pid_t pid;                         // 0: none
@@ -26,6 +27,8 @@ void sim_child_remove(const struct sim_child *child);
 void sim_child_stop(struct sim_child *child);
 // Its run.json, which the caller gives back; NULL: it wrote none.
 json_t *sim_child_report(const struct sim_child *child);
+// What it said last, without the program's name.
+void sim_child_said(const struct sim_child *child, char out[SIM_CHILD_SAID_MAX]);
 // The first invariant that did not hold, by name; NULL: all did, but for `but`, which may be NULL.
 const char *sim_report_broken(const json_t *report, const char *but);
 

@@ -248,8 +248,9 @@ int sim_shrink_main(int argc, char **argv, FILE *log)
             "Usage: walle-fleet-sim shrink run OPTION...\n"
             "The line of a run that breaks an invariant, as swarm prints it: tries it with "
             "fewer faults, devices and\nless time, and prints the smallest that breaks the "
-            "same one. Exit status: 0 there it is; 1 the run as given\nbreaks nothing; 2 "
-            "usage, 4 files or memory.\n");
+            "same one. --duration SECONDS is needed. Exit status: 0 there it is;\n"
+            "1 the run as given breaks nothing; 2 usage, 4 files or memory, as of a run that "
+            "could not be played.\n");
         return help ? SIM_EXIT_OK : SIM_EXIT_USAGE;
     }
     if (!parse(&shrink, argc - 2, argv + 2)) {
@@ -259,6 +260,10 @@ int sim_shrink_main(int argc, char **argv, FILE *log)
         play(&shrink, &shrink.at, &shrink.end) != BASE_OK) {
         (void)fprintf(stderr, "walle-fleet-sim shrink: %s\n", error.text);
         return SIM_EXIT_LOCAL;
+    }
+    if (shrink.end.could_not) {
+        (void)fprintf(stderr, "walle-fleet-sim shrink: the run as given: %s\n", shrink.end.said);
+        return shrink.end.exit;
     }
     if (shrink.end.broken[0] == '\0') {
         (void)fprintf(stderr, "walle-fleet-sim shrink: this run breaks nothing\n");

@@ -4,6 +4,7 @@
 #include "swarm/sim_case.h"
 
 #include "base/check.h"
+#include "model/ledger.h"
 #include "model/sim_exit.h"
 
 #include <stdio.h>
@@ -107,12 +108,30 @@ static bool is_end(int status)
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     return code == SIM_EXIT_OK || code == SIM_EXIT_FAILED || code == SIM_EXIT_NO_GATEWAY ||
            code == SIM_EXIT_NOBODY_ONLINE || code == SIM_EXIT_UNREACHED ||
-           code == SIM_EXIT_NO_RELEASE || code == SIM_EXIT_THRESHOLD;
+           code == SIM_EXIT_NO_RELEASE || code == SIM_EXIT_UNCOUNTED || code == SIM_EXIT_THRESHOLD;
+}
+
+static uint32_t compared(const json_t *report)
+{
+    uint32_t bits = 0;
+    size_t index;
+    const json_t *oracle;
+    json_array_foreach(json_object_get(report, "oracles"), index, oracle)
+    {
+        bool some = index < SIM_ORACLE_COUNT && json_is_true(json_object_get(oracle, "compared"));
+        bits |= some ? 1u << index : 0;
+    }
+    return bits;
 }
 
 void sim_case_read(const struct sim_child *child, int status, struct sim_case_end *out)
 {
     json_t *report = is_end(status) ? sim_child_report(child) : NULL;
+    *out = (struct sim_case_end){.exit = WIFEXITED(status) ? WEXITSTATUS(status) : -1};
+    out->could_not =
+        out->exit == SIM_EXIT_USAGE || out->exit == SIM_EXIT_REFUSED || out->exit == SIM_EXIT_LOCAL;
+    out->compared = compared(report);
+    sim_child_said(child, out->said);
     const char *broken = report != NULL ? sim_report_broken(report, NULL) : "died";
     (void)snprintf(out->broken, sizeof(out->broken), "%s", broken != NULL ? broken : "");
     json_decref(report);

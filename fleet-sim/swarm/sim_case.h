@@ -25,10 +25,14 @@ struct sim_case {
     uint32_t until_s; // of faults; 0: they do not end
 };
 
-// What a case came to: an invariant that broke, by name; "died": the run ended in no way that a run
-// does. Empty: everything held.
+// What a case came to.
 struct sim_case_end {
-    char broken[SIM_CASE_END_MAX];
+    char broken[SIM_CASE_END_MAX]; // an invariant, by name; "died": no way for a run to end; or
+                                   // empty
+    int exit;                      // its status; -1: a signal ended it
+    bool could_not;                // it could not be played: wrong words, files, memory
+    uint32_t compared;             // invariants that compared something, as bits
+    char said[SIM_CHILD_SAID_MAX]; // its last words
 };
 
 // Words of a case, kept in it; the last is NULL.

@@ -21,12 +21,15 @@ struct sim_swarm_options {
     uint32_t until_s;
 };
 
-// The case of a seed; its words point into `options`.
+// The case of a seed without its faults, bad where any is; its words point into `options`.
+void sim_swarm_clean(const struct sim_swarm_options *options, struct sim_case *out);
+// The case of a seed; likewise.
 void sim_swarm_case(const struct sim_swarm_options *options, uint64_t seed, struct sim_case *out);
-// Plays all seeds and writes OUT/swarm.json. CONFLICT: some failed, `error` says how many; CLOSED:
-// interrupted; IO, NOMEM.
+// Plays one run without faults, then all seeds, and writes OUT/swarm.json. CONFLICT: some failed,
+// `error` says how many; CLOSED: interrupted; IO, NOMEM. INVALID: a run showed nothing, or could
+// not be played; `error` has its words, `out_exit` the status that it ended with.
 BASE_NODISCARD enum base_status sim_swarm_play(const struct sim_swarm_options *options,
                                                const volatile int *interrupted, FILE *log,
-                                               struct base_error *error);
+                                               int *out_exit, struct base_error *error);
 
 #endif

@@ -6,14 +6,14 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/os/output_file.h"
+#include "model/ledger.h"
 #include "model/population.h"
+#include "model/sim_exit.h"
 #include "base/os/folder.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/wait.h>
-
-#define TOLD_EVERY 10 // seeds
 
 // So bad that the gate sees it in any sample: a gate that lets a milder one pass breaks nothing.
 static const char *const bad_rules[] = {"all => exception @ 95%", "all => crash @ 95%",
@@ -30,6 +30,8 @@ struct swarm {
     uint32_t next;
     uint32_t ended;
     uint32_t failed;
+    uint32_t compared[SIM_ORACLE_COUNT]; // seeds in which each invariant compared something
+    int exit;                            // of a run that showed nothing, or could not be played
     json_t *runs;
     FILE *log;
 };
@@ -41,7 +43,7 @@ static void fixed(struct sim_case *at, const char *option, const char *value)
     at->fixed[at->fixed_count++] = value;
 }
 
-void sim_swarm_case(const struct sim_swarm_options *options, uint64_t seed, struct sim_case *out)
+static void begun(const struct sim_swarm_options *options, struct sim_case *out)
 {
     *out = (struct sim_case){.devices = options->devices,
                              .duration_s = options->duration_s,
@@ -49,6 +51,22 @@ void sim_swarm_case(const struct sim_swarm_options *options, uint64_t seed, stru
     fixed(out, "--virtual", options->virtual_dir);
     fixed(out, "--root", options->root);
     fixed(out, "--arrival-rate", options->rate);
+}
+
+void sim_swarm_clean(const struct sim_swarm_options *options, struct sim_case *out)
+{
+    begun(options, out);
+    out->seed = options->first_seed;
+    out->until_s = 0;
+    if (options->version[0] != '\0') {
+        fixed(out, "--bad", bad_rules[0]);
+        fixed(out, "--bad-version", options->version);
+    }
+}
+
+void sim_swarm_case(const struct sim_swarm_options *options, uint64_t seed, struct sim_case *out)
+{
+    begun(options, out);
     sim_swarm_draw(seed, out);
     uint64_t draw = sim_draw(seed, 0, SIM_STREAM_SWARM_BAD);
     if (options->version[0] != '\0' && draw % 3 == 0) {
@@ -81,7 +99,19 @@ static void note(struct swarm *swarm, const struct sim_case *at, const struct si
                                broken, "faults", faults, "repeat", broken != NULL ? line : NULL));
 }
 
-static void take_ended(struct swarm *swarm, struct job *job, int status)
+static enum base_status showed_nothing(struct swarm *swarm, const struct sim_case_end *end,
+                                       const char *which, struct base_error *error)
+{
+    bool died = end->exit < 0;
+    swarm->exit = died ? SIM_EXIT_LOCAL : end->exit;
+    (void)fprintf(swarm->log, "%s: %s\n", which, end->said); // whole: an error has less room
+    return base_error_set(error, BASE_ERR_INVALID, "%s %s: nothing is shown, see %.64s", which,
+                          died ? "was ended by a signal" : "came to nothing", swarm->options->out);
+}
+
+// INVALID: it could not be played, which no fault brings about.
+static enum base_status take_ended(struct swarm *swarm, struct job *job, int status,
+                                   struct base_error *error)
 {
     struct sim_case at;
     struct sim_case_end end;
@@ -90,6 +120,14 @@ static void take_ended(struct swarm *swarm, struct job *job, int status)
     sim_swarm_case(swarm->options, job->seed, &at);
     sim_case_text(&at, line);
     sim_case_read(&job->child, status, &end);
+    if (end.could_not) {
+        char which[32];
+        (void)snprintf(which, sizeof(which), "seed %llu", (unsigned long long)job->seed);
+        return showed_nothing(swarm, &end, which, error);
+    }
+    for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
+        swarm->compared[i] += end.compared >> i & 1u;
+    }
     note(swarm, &at, &end, line);
     swarm->ended++;
     if (end.broken[0] != '\0') {
@@ -99,10 +137,52 @@ static void take_ended(struct swarm *swarm, struct job *job, int status)
     } else {
         sim_child_remove(&job->child);
     }
-    if (swarm->ended % TOLD_EVERY == 0 || swarm->ended == swarm->options->seeds) {
+    uint32_t tenth = swarm->options->seeds / 10 > 0 ? swarm->options->seeds / 10 : 1;
+    if (swarm->ended % tenth == 0 || swarm->ended == swarm->options->seeds) {
         (void)fprintf(swarm->log, "%u of %u seeds, %u failed\n", swarm->ended,
                       swarm->options->seeds, swarm->failed);
     }
+    (void)fflush(swarm->log);
+    return BASE_OK;
+}
+
+// What held says nothing where nothing was there to hold: without a fault, a release has to reach
+// devices.
+static enum base_status play_clean(struct swarm *swarm, const volatile int *interrupted,
+                                   struct base_error *error)
+{
+    struct sim_case at;
+    struct sim_case_end end;
+    struct sim_child *child = &swarm->jobs[0].child;
+    int status = 0;
+    (void)snprintf(child->folder, sizeof(child->folder), "%s/clean", swarm->options->out);
+    sim_swarm_clean(swarm->options, &at);
+    BASE_TRY(sim_case_begin(&at, child, error));
+    while (waitpid(child->pid, &status, 0) < 0 && *interrupted == 0) {
+        if (errno != EINTR) {
+            return base_error_set(error, BASE_ERR_IO, "waiting for a run: %s", strerror(errno));
+        }
+    }
+    if (*interrupted != 0) {
+        return base_error_set(error, BASE_ERR_CLOSED, "interrupted before the first seed");
+    }
+    child->pid = 0;
+    sim_case_read(child, status, &end);
+    if (end.exit != SIM_EXIT_OK) {
+        return showed_nothing(swarm, &end, "the run without faults", error);
+    }
+    sim_child_remove(child);
+    return BASE_OK;
+}
+
+static void tell_compared(const struct swarm *swarm)
+{
+    (void)fprintf(swarm->log, "seeds in which each invariant compared something:");
+    for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
+        (void)fprintf(swarm->log, "%s %s %u", i > 0 ? "," : "", sim_oracle_name((enum sim_oracle)i),
+                      swarm->compared[i]);
+    }
+    (void)fprintf(swarm->log, "\n");
     (void)fflush(swarm->log);
 }
 
@@ -127,7 +207,7 @@ static enum base_status play_all(struct swarm *swarm, const volatile int *interr
         }
         for (uint32_t i = 0; i < options->jobs && pid > 0; i++) {
             if (swarm->jobs[i].child.pid == pid) {
-                take_ended(swarm, &swarm->jobs[i], status);
+                BASE_TRY(take_ended(swarm, &swarm->jobs[i], status, error));
             }
         }
     }
@@ -139,9 +219,15 @@ static enum base_status report(const struct swarm *swarm, double took_s, struct 
     char path[SIM_TEXT_MAX + 16];
     struct base_output_file file;
     (void)snprintf(path, sizeof(path), "%s/swarm.json", swarm->options->out);
-    json_t *root = json_pack("{s:i, s:i, s:i, s:f, s:O}", "devices", (int)swarm->options->devices,
-                             "seeds", (int)swarm->ended, "failed", (int)swarm->failed, "took_s",
-                             took_s, "runs", swarm->runs);
+    json_t *compared = json_object();
+    for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
+        (void)json_object_set_new(compared, sim_oracle_name((enum sim_oracle)i),
+                                  json_integer(swarm->compared[i]));
+    }
+    json_t *root =
+        json_pack("{s:i, s:i, s:i, s:f, s:o, s:O}", "devices", (int)swarm->options->devices,
+                  "seeds", (int)swarm->ended, "failed", (int)swarm->failed, "took_s", took_s,
+                  "compared", compared, "runs", swarm->runs);
     enum base_status status = base_output_open(&file, path, error);
     if (status == BASE_OK) {
         status = root != NULL && json_dumpf(root, file.file, JSON_INDENT(1)) == 0 ? BASE_OK
@@ -153,20 +239,26 @@ static enum base_status report(const struct swarm *swarm, double took_s, struct 
 }
 
 enum base_status sim_swarm_play(const struct sim_swarm_options *options,
-                                const volatile int *interrupted, FILE *log,
+                                const volatile int *interrupted, FILE *log, int *out_exit,
                                 struct base_error *error)
 {
     static struct swarm swarm;
     uint64_t begin_us = base_clock_mono_us();
-    swarm = (struct swarm){.options = options, .log = log, .runs = json_array()};
+    swarm = (struct swarm){
+        .options = options, .log = log, .exit = SIM_EXIT_LOCAL, .runs = json_array()};
     BASE_TRY(base_folder_make(options->out, error));
-    enum base_status status = play_all(&swarm, interrupted, error);
+    enum base_status status = play_clean(&swarm, interrupted, error);
+    if (status == BASE_OK) {
+        status = play_all(&swarm, interrupted, error);
+    }
     for (uint32_t i = 0; i < options->jobs; i++) {
         sim_child_stop(&swarm.jobs[i].child);
     }
     if (status == BASE_OK) {
         status = report(&swarm, (double)(base_clock_mono_us() - begin_us) / 1e6, error);
+        tell_compared(&swarm);
     }
+    *out_exit = swarm.exit;
     json_decref(swarm.runs);
     if (status == BASE_OK && swarm.failed > 0) {
         status = base_error_set(error, BASE_ERR_CONFLICT, "%u of %u seeds failed", swarm.failed,

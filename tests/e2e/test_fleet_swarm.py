@@ -3,13 +3,14 @@ everybody comes to the release. And single faults: that they happen, to whom the
 refused."""
 import json
 import os
+import shutil
 import subprocess
 import unittest
 
 from fleet_folder import FleetFolder
 from walle_stack import Stack, program
 
-SEEDS = 50
+SEEDS = 46
 DEVICES = 40
 
 
@@ -19,6 +20,15 @@ class FleetSwarm(unittest.TestCase):
         cls.stack = Stack()
         cls.addClassCleanup(cls.stack.__exit__, None, None, None)
         cls.folder = FleetFolder(cls.stack)
+        cls.folder.stop()
+        cls.empty = cls.stack.path("empty")
+        shutil.copytree(cls.stack.path("gateway"), cls.empty)
+        cls.folder.gateway = cls.stack.restart_gateway()
+        cls.other_root = cls.stack.path("other.1")
+        for name in ("c", "d"):
+            cls.stack.walle("key", "new", "--out", cls.stack.path(name + ".key"))
+        cls.stack.walle("root", "init", "--out", cls.other_root, *(word for option, names, end in (("--key", "cd", ".key"),
+                        ("--release", "cd", ".key.pub")) for name in names for word in (option, cls.stack.path(name + end))))
         cls.folder.release("1.0.0")
         cls.folder.stop()
 
@@ -49,6 +59,40 @@ class FleetSwarm(unittest.TestCase):
         kinds = {fault.split(" ")[0] for run in swarm["runs"] for fault in run["faults"]}
         self.assertEqual(len(kinds), 32)
         self.assertEqual(os.listdir(out), ["swarm.json"])  # what held leaves nothing
+        # What compared nothing is not counted as held: the bad release's devices were back in the seeds in which there was one.
+        compared = swarm["compared"]
+        self.assertEqual(compared["once"], SEEDS)
+        self.assertTrue(0 < compared["back"] < SEEDS, compared)
+        self.assertEqual(compared["law"], 0)  # no tunnel
+        self.assertIn("seeds in which each invariant compared something:", text)
+        self.assertIn(f"once {SEEDS}", text)
+
+    def test_progress_is_told_as_seeds_end(self):
+        text = self.tool("swarm", *self.folder.words(), "--devices", "20", "--seeds", "2", "--faults-until", "300", "--duration", "1200",
+                         "--out", self.stack.path("short"))
+        self.assertIn("1 of 2 seeds, 0 failed\n2 of 2 seeds, 0 failed\n", text)
+
+    # A swarm in which no release reaches anybody has tried nothing, and says what the run without faults said.
+    def test_a_swarm_that_tries_nothing_does_not_pass(self):
+        words = ("--devices", "20", "--seeds", "2", "--faults-until", "300", "--duration", "1200", "--out", self.stack.path("nothing"))
+        for of, status, said in ((("--virtual", self.empty), 10, "NO RELEASE"), (("--root", self.other_root), 10, "the last rollout, of shop/score 1.0.0, is rolled_back"),
+                                 (("--bad-version", "9.9.9"), 1, "--bad-version 9.9.9: never came to these devices")):
+            text = self.tool("swarm", *self.folder.words(), *words, *of, status=status)
+            self.assertIn("the run without faults: ", text)
+            self.assertIn(said, text)
+            self.assertNotIn("seeds, 0 failed", text)
+
+    # No invariant breaks where no run can be played: that is the caller's to mend, and is told in the run's own words.
+    def test_what_cannot_be_played_is_no_failure_of_a_seed(self):
+        nowhere = ("--virtual", self.stack.path("nowhere"), "--out", self.stack.path("nothing"))
+        text = self.tool("swarm", *self.folder.words(), *nowhere, status=4)
+        self.assertIn("no gateway's data folder", text)
+        self.assertNotIn("died", text)
+        text = self.tool("shrink", "run", *self.folder.words(), *nowhere, "--duration", "9", status=4)
+        self.assertIn("no gateway's data folder", text)
+        text = self.tool("shrink", "run", *self.folder.words(), "--duration", "9", "--lost", "--out", self.stack.path("nothing"), status=2)
+        self.assertIn("--lost", text)
+        self.assertIn("--duration SECONDS is needed", self.tool("shrink", "--help"))
 
     def test_faults_end_and_everybody_comes(self):
         result = self.play("--fault", "network:loss @ 20%", "--fault", "gateway:down 60 @ 50%", "--fault", "process:kill @ 20%",
