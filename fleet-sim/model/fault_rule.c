@@ -173,8 +173,10 @@ enum base_status sim_fault_add(struct sim_fault_plan *plan, struct base_str text
     size_t at = find(part(text, 0, where), BASE_STR("@"));
     *rule = (struct sim_fault_rule){.probability_ppm = 1000000};
     BASE_TRY(deed_parse(base_str_trim(part(text, 0, at)), rule, error));
-    if (at < where &&
-        sim_ratio_parse(part(text, at + 1, where), &rule->probability_ppm) != BASE_OK) {
+    if (at == where) {
+        return fail_at(error, at, "'@ PROBABILITY' is expected here, as in '@ 5%'");
+    }
+    if (sim_ratio_parse(part(text, at + 1, where), &rule->probability_ppm) != BASE_OK) {
         return fail_at(error, at + 1, "a probability from 0 to 1 or 0% to 100% is expected here");
     }
     if (where < text.size) {

@@ -27,7 +27,7 @@ static void what_is_written_is_read(void **state)
     struct sim_fault_plan *plan = plan_new();
     add(plan, "network:loss @ 5%");
     add(plan, "network:delay 500@0.25 where network == \"3g\"");
-    add(plan, "  gateway:503  ");
+    add(plan, "  gateway:503  @ 1 ");
     add(plan, "network:loss @ 1%");
     assert_int_equal(plan->rule_count, 4);
     assert_int_equal(plan->rules[0].kind, SIM_FAULT_LOSS);
@@ -61,6 +61,9 @@ static void what_makes_no_sense_is_refused_with_its_place(void **state)
         {"network:delay 0", 15},
         {"network:loss @ 101%", 15},
         {"network:loss @", 15},
+        {"network:loss", 13},
+        {"network:delay 500", 18},
+        {"network:loss where os == \"android\"", 13},
         {"network:delay 9999999", 15},
         {"network:loss @ 5% where os = \"android\"", 28},
     };
@@ -76,9 +79,9 @@ static void what_makes_no_sense_is_refused_with_its_place(void **state)
     assert_int_equal(plan->rule_count, 0);
     struct base_error error = {0};
     for (uint32_t i = 0; i < SIM_FAULTS_MAX; i++) {
-        add(plan, "process:kill");
+        add(plan, "process:kill @ 1");
     }
-    assert_int_equal(sim_fault_add(plan, BASE_STR("process:kill"), &error), BASE_ERR_LIMIT);
+    assert_int_equal(sim_fault_add(plan, BASE_STR("process:kill @ 1"), &error), BASE_ERR_LIMIT);
     free(plan);
 }
 
@@ -90,11 +93,13 @@ static void every_kind_has_a_name(void **state)
     sim_faults_help(help, sizeof(help));
     for (uint32_t k = 0; k < SIM_FAULT_KIND_COUNT; k++) {
         char text[64];
+        char rule[80];
         struct sim_fault_plan *plan = plan_new();
         const struct sim_fault_about *about = sim_fault_about((enum sim_fault_kind)k);
         (void)snprintf(text, sizeof(text), "%s:%s", sim_fault_family_name(about->family),
                        about->name);
-        add(plan, text);
+        (void)snprintf(rule, sizeof(rule), "%s @ 1%%", text);
+        add(plan, rule);
         assert_int_equal(plan->rules[0].kind, k);
         assert_int_equal(plan->rules[0].amount, about->usual);
         assert_true(about->amount == NULL || (about->usual >= 1 && about->usual <= about->most));
