@@ -23,6 +23,13 @@ static bool no_gateway(struct sim_run_result *result, const struct sim_ending *e
     if (result->options->local || counters->answers > 0 || (ending->link_fault == NULL && !asked)) {
         return false;
     }
+    if (result->options->virtual_dir[0] != '\0') {
+        (void)snprintf(result->cause, SIM_CAUSE_MAX, "not one of %llu requests was answered%s",
+                       (unsigned long long)counters->requests,
+                       result->options->faults.rule_count > 0 ? "; the faults may be why (--fault)"
+                                                              : "");
+        return true;
+    }
     char address[SIM_TEXT_MAX + 8];
     (void)snprintf(address, sizeof(address), "%s:%u", result->options->host, result->options->port);
     (void)snprintf(result->cause, SIM_CAUSE_MAX, "no gateway answered: %s%s",

@@ -89,6 +89,14 @@ static void without_a_gateway(void **state)
     remote();
     world.result.counters.answers = 0;
     judged(SIM_OUTCOME_NO_GATEWAY, "no gateway answered: gateway.example:8443: no answer");
+    for (uint32_t rules = 0; rules < 2; rules++) { // in virtual time there is no address
+        remote();
+        (void)snprintf(world.options.virtual_dir, sizeof(world.options.virtual_dir), "folder");
+        world.options.faults.rule_count = rules;
+        world.result.counters.answers = 0;
+        judged(SIM_OUTCOME_NO_GATEWAY, rules > 0 ? "not one of 20 requests was answered; the faults"
+                                                 : "not one of 20 requests was answered");
+    }
     remote();
     world.result.counters.answers = 0;
     world.ending.link_fault = "refused by 127.0.0.1:1";
