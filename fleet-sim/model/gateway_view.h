@@ -19,7 +19,8 @@ struct sim_gateway_load {
 
 struct sim_watch_view {
     bool known;
-    bool denied; // the gateway wants a token that may look
+    bool denied;  // the gateway wants a token that may look
+    bool missing; // it has no rollout of the id that was asked for
     uint64_t rollout;
     char task[SIM_WATCH_TEXT];
     char version[SIM_WATCH_TEXT];

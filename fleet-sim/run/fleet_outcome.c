@@ -109,6 +109,72 @@ static bool nobody_took(struct sim_run_result *result)
     return true;
 }
 
+static bool is_offered(const struct sim_run_result *result, uint8_t version)
+{
+    return version != SIM_VERSION_NONE && result->counters.version[version].offered > 0;
+}
+
+// Was a version of this name, label or hash, offered to a device?
+static bool has_come(const struct sim_run_result *result, const char *name)
+{
+    uint8_t version = sim_versions_find(result->versions, sim_options_task_id(result->options),
+                                        base_str_of(name));
+    bool come = strcmp(name, "*") == 0 || is_offered(result, version);
+    for (uint32_t i = 0; i < result->rollout_count; i++) { // its label, where it never ran
+        const struct sim_rollout_told *told = &result->rollouts[i];
+        come = come || (strcmp(name, told->seen.version) == 0 && is_offered(result, told->version));
+    }
+    return come;
+}
+
+// The rollout that the command line names; 0: none.
+static uint64_t rollout_named(const struct sim_options *options)
+{
+    return options->until_rollout != 0 ? options->until_rollout : options->rollout;
+}
+
+// The gateway knows of no rollout of the id that was asked for.
+static bool no_such_rollout(struct sim_run_result *result, const struct sim_watch_view *view)
+{
+    uint64_t id = rollout_named(result->options);
+    if (result->options->local || id == 0 || view == NULL || !view->missing) {
+        return false;
+    }
+    (void)snprintf(result->cause, SIM_CAUSE_MAX, "no such rollout: the gateway has no %016llx",
+                   (unsigned long long)id);
+    return true;
+}
+
+// Others came to devices, and the rollout that the command line names did not.
+static bool rollout_never_came(struct sim_run_result *result)
+{
+    uint64_t id = rollout_named(result->options);
+    bool come = id == 0;
+    for (uint32_t i = 0; i < result->rollout_count; i++) {
+        const struct sim_rollout_told *told = &result->rollouts[i];
+        come = come || (told->seen.id == id && is_offered(result, told->version));
+    }
+    if (!come) {
+        (void)snprintf(result->cause, SIM_CAUSE_MAX,
+                       "rollout %016llx reached none of the %llu devices that came online",
+                       (unsigned long long)id, (unsigned long long)result->counters.arrived);
+    }
+    return !come;
+}
+
+// ... nor the version.
+static bool version_never_came(struct sim_run_result *result)
+{
+    const struct sim_options *options = result->options;
+    if (options->version[0] == '\0' || has_come(result, options->version)) {
+        return false;
+    }
+    (void)snprintf(result->cause, SIM_CAUSE_MAX,
+                   "version %s reached none of the %llu devices that came online", options->version,
+                   (unsigned long long)result->counters.arrived);
+    return true;
+}
+
 static bool nobody_reached(struct sim_run_result *result, const struct sim_watch_view *view)
 {
     const struct sim_options *options = result->options;
@@ -119,7 +185,7 @@ static bool nobody_reached(struct sim_run_result *result, const struct sim_watch
         return true;
     }
     if (offers(&result->counters) > 0) {
-        return false;
+        return rollout_never_came(result) || version_never_came(result);
     }
     char release[3 * SIM_WATCH_TEXT + 64] = "no rollout of this gateway is known here";
     if (view != NULL && view->known) {
@@ -274,24 +340,6 @@ static void rollouts_gather(struct sim_run_result *result, const struct sim_roll
         bool offered = version != SIM_VERSION_NONE && result->counters.version[version].offered > 0;
         result->decided = offered ? version : result->decided; // the newest of them
     }
-}
-
-static bool is_offered(const struct sim_run_result *result, uint8_t version)
-{
-    return version != SIM_VERSION_NONE && result->counters.version[version].offered > 0;
-}
-
-// Was a version of this name, label or hash, offered to a device?
-static bool has_come(const struct sim_run_result *result, const char *name)
-{
-    uint8_t version = sim_versions_find(result->versions, sim_options_task_id(result->options),
-                                        base_str_of(name));
-    bool come = strcmp(name, "*") == 0 || is_offered(result, version);
-    for (uint32_t i = 0; i < result->rollout_count; i++) { // its label, where it never ran
-        const struct sim_rollout_told *told = &result->rollouts[i];
-        come = come || (strcmp(name, told->seen.version) == 0 && is_offered(result, told->version));
-    }
-    return come;
 }
 
 // A version that is to go back, and that no device was offered: nothing was shown of it.
@@ -547,6 +595,8 @@ void sim_outcome_judge(struct sim_run_result *result, const struct sim_ending *e
     if (ending->interrupted) {
         result->outcome =
             broke_for_good(&result->verdict) ? SIM_OUTCOME_FAILED : SIM_OUTCOME_INTERRUPTED;
+    } else if (result->verdict.holds && no_such_rollout(result, ending->view)) {
+        result->outcome = SIM_OUTCOME_UNREACHED;
     } else if (gone) {
         result->outcome = SIM_OUTCOME_NO_GATEWAY;
     } else if (nobody_online(result)) {

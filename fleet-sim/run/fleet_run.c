@@ -373,6 +373,13 @@ static bool rollout_ended(const struct sim_fleet *fleet)
     return back || strcmp(view->state, "completed") == 0;
 }
 
+// What is waited for will never come.
+static bool waits_in_vain(const struct sim_fleet *fleet)
+{
+    return fleet->options->until_rollout != 0 && fleet->watch != NULL &&
+           sim_watch_view(fleet->watch)->missing;
+}
+
 static bool goal_reached(struct sim_fleet *fleet)
 {
     if (fleet->options->coverage_ppm > 0 && coverage_reached(fleet)) {
@@ -446,6 +453,10 @@ static bool is_over(struct sim_fleet *fleet, const volatile sig_atomic_t *interr
     if (all_played(fleet)) {
         (void)snprintf(fleet->result.ended, sizeof(fleet->result.ended),
                        "every session was played");
+        return true;
+    }
+    if (waits_in_vain(fleet)) {
+        (void)snprintf(fleet->result.ended, sizeof(fleet->result.ended), "no such rollout");
         return true;
     }
     if (fleet->goal_s < 0 && goal_reached(fleet)) {

@@ -61,6 +61,7 @@ static void on_end(void *ctx, void *user, enum base_status status)
     answer->open = false;
     if (answer->question == QUESTION_ROLLOUT && answer->status != 0) {
         watch->view.denied = answer->status == 401 || answer->status == 403;
+        watch->view.missing = answer->status == 404 && watch->options.rollout != 0;
     }
     if (status != BASE_OK || answer->status != 200 || answer->body.size == 0) {
         return;

@@ -134,8 +134,19 @@ class FleetSwarm(unittest.TestCase):
             result = self.play("--fault", "gateway:503 @ 100%", "--duration", "3600", "--awake", slots, status=8)
             self.assertLess(result["totals"]["requests"] / 80, 100)  # in an hour
 
+    # What the command line names, and devices never met: nothing was shown of it.
+    def test_a_release_that_is_named_has_to_come(self):
+        for words, said in ((("--rollout", "0" * 15 + "1"), "no such rollout: the gateway has no 0000000000000001"),
+                            (("--version", "9.9.9"), "version 9.9.9 reached none")):
+            result = self.play(*words, "--duration", "300", status=9)
+            self.assertIn(said, result["failed_because"])
+        result = self.play("--until-rollout", "0" * 15 + "1", status=9)  # and no end is set
+        self.assertEqual(result["ended"], "no such rollout")
+        result = self.play("--fault", "network:loss @ 100%", "--duration", "60", status=7)
+        self.assertIn("requests was answered; the faults may be why", result["failed_because"])
+
     def test_words_that_make_no_sense_are_refused(self):
-        for fault, said in (("network:lost", "FAMILY:KIND"), ("network:loss @ 2", "a probability"), ("network:delay 0 @ 1%", "whole number"),
+        for fault, said in (("network:lost", "FAMILY:KIND"), ("network:loss @ 2", "a probability"), ("network:loss", "'@ PROBABILITY'"), ("network:delay 0 @ 1%", "whole number"),
                             ("network:loss @ 1% where os ==", "column")):
             self.assertIn(said, self.play("--fault", fault, status=2))
         self.assertIn("--faults-until", self.tool("swarm", *self.folder.words(), "--faults-until", "99", "--duration", "9", status=2))

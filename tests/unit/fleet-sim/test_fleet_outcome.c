@@ -255,6 +255,53 @@ static void about_a_release_that_is_named(void **state)
     }
 }
 
+// A release came to devices, and it is not the one that the command line names.
+static void about_another_than_the_one_named(void **state)
+{
+    (void)state;
+    for (uint32_t way = 0; way < 4; way++) { // there, and nobody was offered it
+        remote();
+        uint64_t id = seen("3.0.0", way % 2 == 0 ? "running" : "completed")->id;
+        world.options.rollout = way < 2 ? id : 0;
+        world.options.until_rollout = way < 2 ? 0 : id;
+        judged(SIM_OUTCOME_UNREACHED, "rollout 0000000000000011 reached none of the 10 devices");
+    }
+    remote();
+    world.options.rollout = seen("2.0.0", "running")->id;
+    judged(SIM_OUTCOME_PASSED, "");
+    remote(); // the gateway said nothing of it
+    world.options.rollout = 1;
+    judged(SIM_OUTCOME_UNREACHED, "rollout 0000000000000001 reached none of the 10 devices");
+    remote();
+    (void)snprintf(world.options.version, sizeof(world.options.version), "9.9.9");
+    judged(SIM_OUTCOME_UNREACHED, "version 9.9.9 reached none of the 10 devices");
+    remote();
+    (void)snprintf(world.options.version, sizeof(world.options.version), "2.0.0");
+    judged(SIM_OUTCOME_PASSED, "");
+}
+
+static void about_a_rollout_that_is_not_there(void **state)
+{
+    (void)state;
+    for (uint32_t way = 0; way < 3; way++) {
+        remote();
+        world.view.known = false;
+        world.view.missing = true;
+        world.options.rollout = way == 0 ? 1 : 0;
+        world.options.until_rollout = way == 0 ? 0 : 1;
+        world.ending.goal_reached = false;
+        world.result.counters.checkins = way == 2 ? 0 : 10; // it ended before the first came
+        judged(SIM_OUTCOME_UNREACHED, "no such rollout: the gateway has no 0000000000000001");
+    }
+    remote(); // what broke tells more
+    world.view.missing = true;
+    world.options.rollout = 1;
+    world.result.verdict.holds = false;
+    sim_outcome_judge(&world.result, &world.ending);
+    assert_int_equal(world.result.outcome, SIM_OUTCOME_FAILED);
+    sim_versions_done(&world.versions);
+}
+
 static void with_devices_that_refuse(void **state)
 {
     (void)state;
@@ -283,7 +330,7 @@ static void with_a_goal(void **state)
     world.ending.goal_reached = false;
     judged(SIM_OUTCOME_FAILED, "--until-coverage was not reached");
     remote();
-    world.options.until_rollout = 1;
+    world.options.until_rollout = seen("2.0.0", "running")->id;
     world.ending.goal_reached = false;
     judged(SIM_OUTCOME_FAILED, "--until-rollout is not over");
     remote(); // none was set
@@ -610,6 +657,8 @@ int main(void)
         cmocka_unit_test(with_a_release_that_reaches_nobody),
         cmocka_unit_test(with_business),
         cmocka_unit_test(about_a_release_that_is_named),
+        cmocka_unit_test(about_another_than_the_one_named),
+        cmocka_unit_test(about_a_rollout_that_is_not_there),
         cmocka_unit_test(with_devices_that_refuse),
         cmocka_unit_test(with_a_goal),
         cmocka_unit_test(taken_back),
