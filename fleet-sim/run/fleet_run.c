@@ -742,7 +742,7 @@ enum sim_exit sim_fleet_run(const struct sim_options *options,
     base_hist_init(&fleet->lag_us);
     base_hist_init(&fleet->checkin_us);
     sim_versions_init(&fleet->versions);
-    sim_live_init(&fleet->live, log, options->live);
+    sim_live_init(&fleet->live, log, options->live, base_clock_real());
     sim_machine_read(&machine);
     enum sim_exit code = SIM_EXIT_LOCAL;
     enum base_status status = sim_preflight(options, &machine, &fleet->result.budget, &error);

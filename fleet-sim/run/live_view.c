@@ -1,7 +1,7 @@
-// Drawing of the live view: a few lines redrawn in place on a terminal, one line every LINE_EVERY_S
-// seconds elsewhere. Called once a second by fleet_run.c, on the coordinator's thread. Everything
-// is read from the last row of the timeline and the view of the gateway; rates are the difference
-// to the row drawn before.
+// Drawing of the live view: a few lines redrawn in place on a terminal, one line every
+// LINE_EVERY_US of the reader's time elsewhere. Called once a second by fleet_run.c, on the
+// coordinator's thread. Everything is read from the last row of the timeline and the view of the
+// gateway; rates are the difference to the row drawn before.
 #include "run/live_view.h"
 
 #include "base/text/terminal.h"
@@ -9,13 +9,15 @@
 
 #include <string.h>
 
-#define LINE_EVERY_S 2.0
-#define BAR_WIDTH    40
+#define LINE_EVERY_US 2000000u
+#define BAR_WIDTH     40
 
-void sim_live_init(struct sim_live *live, FILE *file, bool allowed)
+void sim_live_init(struct sim_live *live, FILE *file, bool allowed,
+                   const struct base_clock_port *clock)
 {
     memset(live, 0, sizeof(*live));
     live->file = file;
+    live->clock = clock;
     live->terminal = allowed && base_terminal_is(file);
 }
 
@@ -167,10 +169,11 @@ void sim_live_draw(struct sim_live *live, const struct sim_options *options,
                    const struct sim_row *row, const struct sim_watch_view *watch,
                    struct sim_versions *versions)
 {
+    uint64_t now_us = live->clock->mono_us(live->clock->ctx);
     if (live->terminal) {
         draw_terminal(live, options, row, watch, versions);
-    } else if (row->t_s >= live->next_line_s) {
-        live->next_line_s = row->t_s + LINE_EVERY_S;
+    } else if (now_us >= live->next_line_us) {
+        live->next_line_us = now_us + LINE_EVERY_US;
         draw_line(live, options, row, watch, versions);
     }
     (void)fflush(live->file);

@@ -12,12 +12,15 @@
 struct sim_live {
     FILE *file;
     bool terminal;
-    uint32_t lines;      // drawn last time
-    double next_line_s;  // without a terminal
-    struct sim_row last; // for rates
+    uint32_t lines;                      // drawn last time
+    const struct base_clock_port *clock; // the reader's
+    uint64_t next_line_us;               // without a terminal
+    struct sim_row last;                 // for rates
 };
 
-void sim_live_init(struct sim_live *live, FILE *file, bool allowed);
+// `clock` is that of who reads, also where devices live in a time of their own. Kept.
+void sim_live_init(struct sim_live *live, FILE *file, bool allowed,
+                   const struct base_clock_port *clock);
 void sim_live_draw(struct sim_live *live, const struct sim_options *options,
                    const struct sim_row *row, const struct sim_watch_view *watch,
                    struct sim_versions *versions);
