@@ -13,18 +13,16 @@ static const double shares[SIM_IDEAL_SHARES] = {0.5, 0.9, 0.99, 1};
 
 // ---- The ideal
 
-static double arrived_by(const struct sim_run_result *result, double t_s)
+// Devices that had come by a row of the timeline: who ran the version had, whatever was counted
+// first.
+static double came(const struct sim_row *row, uint8_t version)
 {
-    const struct sim_options *options = result->options;
-    double past_s = t_s > result->arrivals_from_s ? t_s - result->arrivals_from_s : 0;
-    if (options->arrivals != NULL) {
-        return sim_arrivals_by(options->arrivals, past_s);
-    }
-    double devices = past_s * options->arrival_rate;
-    return devices < options->devices ? devices : options->devices;
+    uint64_t ran = row->version[version].ran;
+    return (double)(row->arrived > ran ? row->arrived : ran);
 }
 
-static double arrived_when(const struct sim_run_result *result, double devices)
+// By the shape of the arrivals, for those that had not come when the run ended.
+static double arrives_when(const struct sim_run_result *result, double devices)
 {
     const struct sim_options *options = result->options;
     double past_s = options->arrival_rate > 0 ? devices / options->arrival_rate : 0;
@@ -52,47 +50,66 @@ static double between(double from, double to, double part)
     return from + (to - from) * part;
 }
 
-static double ran_by(const struct sim_timeline *timeline, uint8_t version, double t_s)
+static double ran(const struct sim_row *row, uint8_t version)
 {
+    return (double)row->version[version].ran;
+}
+
+typedef double (*curve_fn)(const struct sim_row *row, uint8_t version);
+
+static double had_by(const struct sim_run_result *result, uint8_t version, curve_fn curve,
+                     double t_s)
+{
+    const struct sim_timeline *timeline = result->timeline;
     double before_s = 0;
     double before = 0;
     for (uint32_t i = 0; i < timeline->count; i++) {
         const struct sim_row *row = &timeline->rows[i];
-        double ran = (double)row->version[version].ran;
+        double had = curve(row, version);
         if (row->t_s >= t_s) {
             double span_s = row->t_s - before_s;
-            return span_s > 0 ? between(before, ran, (t_s - before_s) / span_s) : ran;
+            return span_s > 0 ? between(before, had, (t_s - before_s) / span_s) : had;
         }
         before_s = row->t_s;
-        before = ran;
+        before = had;
     }
     return before;
 }
 
 // Negative: never.
-static double ran_when(const struct sim_timeline *timeline, uint8_t version, double devices)
+static double had_when(const struct sim_run_result *result, uint8_t version, curve_fn curve,
+                       double devices)
 {
+    const struct sim_timeline *timeline = result->timeline;
     double before_s = 0;
     double before = 0;
     for (uint32_t i = 0; i < timeline->count; i++) {
         const struct sim_row *row = &timeline->rows[i];
-        double ran = (double)row->version[version].ran;
-        if (ran >= devices && ran > before) {
-            double part = devices > before ? (devices - before) / (ran - before) : 0;
+        double had = curve(row, version);
+        if (had >= devices && had > before) {
+            double part = devices > before ? (devices - before) / (had - before) : 0;
             return between(before_s, row->t_s, part);
         }
         before_s = row->t_s;
-        before = ran;
+        before = had;
     }
     return -1;
+}
+
+static double ideal_when(const struct sim_run_result *result, const struct sim_ideal *ideal,
+                         double devices)
+{
+    double ideal_s = had_when(result, ideal->version, came, devices);
+    ideal_s = ideal_s >= 0 ? ideal_s : arrives_when(result, devices);
+    return ideal_s > ideal->released_s ? ideal_s : ideal->released_s;
 }
 
 static void row_fill(const struct sim_run_result *result, uint8_t version,
                      struct sim_ideal_row *row)
 {
     row->share = row->devices / result->options->devices;
-    row->reached_s = ran_when(result->timeline, version, row->devices);
-    row->ran = ran_by(result->timeline, version, row->ideal_s);
+    row->reached_s = had_when(result, version, ran, row->devices);
+    row->ran = had_by(result, version, ran, row->ideal_s);
 }
 
 void sim_ideal_compare(const struct sim_run_result *result, struct sim_ideal *out)
@@ -112,8 +129,7 @@ void sim_ideal_compare(const struct sim_run_result *result, struct sim_ideal *ou
     for (uint32_t i = 0; i < SIM_IDEAL_SHARES; i++) {
         struct sim_ideal_row *row = &out->shares[i];
         row->devices = shares[i] * options->devices;
-        row->ideal_s = arrived_when(result, row->devices);
-        row->ideal_s = row->ideal_s > out->released_s ? row->ideal_s : out->released_s;
+        row->ideal_s = ideal_when(result, out, row->devices);
         row_fill(result, out->version, row);
     }
     if (options->arrivals != NULL) {
@@ -122,8 +138,10 @@ void sim_ideal_compare(const struct sim_run_result *result, struct sim_ideal *ou
     for (uint32_t i = 0; i < out->point_count; i++) {
         struct sim_ideal_row *row = &out->points[i];
         row->ideal_s = result->arrivals_from_s + seconds[i];
-        row->devices = arrived_by(result, row->ideal_s);
+        row->devices = had_by(result, out->version, came, row->ideal_s);
         row_fill(result, out->version, row);
+        bool early = row->reached_s >= 0 && row->reached_s < row->ideal_s; // nobody came since
+        row->reached_s = early ? row->ideal_s : row->reached_s;
     }
 }
 
@@ -193,7 +211,7 @@ static void chart(const struct sim_run_result *result, const struct sim_ideal *i
     double *got = best + timeline->count;
     for (uint32_t i = 0; i < timeline->count; i++) {
         x[i] = timeline->rows[i].t_s;
-        best[i] = x[i] < ideal->released_s ? 0 : arrived_by(result, x[i]);
+        best[i] = x[i] < ideal->released_s ? 0 : came(&timeline->rows[i], ideal->version);
         got[i] = (double)timeline->rows[i].version[ideal->version].ran;
     }
     const struct sim_chart lines = {

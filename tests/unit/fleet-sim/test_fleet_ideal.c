@@ -33,6 +33,7 @@ static void begin(struct rig *rig, const char *shape, double lag_s, double from_
     assert_int_equal(sim_timeline_init(&rig->timeline, &rig->alloc.port), BASE_OK);
     for (uint32_t t = 1; t <= 1200; t++) {
         struct sim_row row = {.t_s = t};
+        row.arrived = (uint64_t)sim_arrivals_by(rig->options.arrivals, t);
         double came = t > lag_s ? sim_arrivals_by(rig->options.arrivals, t - lag_s) : 0;
         uint64_t ran = came < (double)most ? (uint64_t)came : most;
         row.version[version].ran = t > from_s ? ran : 0;
@@ -114,6 +115,30 @@ static void a_version_that_comes_later(void **state)
     end(&rig);
 }
 
+// Devices may come a little before the shape says: what is compared are those that came.
+static void no_delay_is_negative(void **state)
+{
+    (void)state;
+    static struct rig rig;
+    struct sim_ideal ideal;
+    begin(&rig, "points:420=7,1140=22", 0, 0, DEVICES);
+    for (uint32_t i = 0; i < rig.timeline.count; i++) {
+        struct sim_row *row = &rig.timeline.rows[i];
+        row->arrived = row->arrived + 40 < DEVICES ? row->arrived + 40 : DEVICES;
+        row->version[1].ran = row->arrived; // at once
+    }
+    sim_ideal_compare(&rig.result, &ideal);
+    for (uint32_t i = 0; i < SIM_IDEAL_SHARES; i++) {
+        close_to(ideal.shares[i].reached_s - ideal.shares[i].ideal_s, 0, 1e-9);
+        close_to(ideal.shares[i].ran, ideal.shares[i].devices, 1e-6);
+    }
+    for (uint32_t i = 0; i < ideal.point_count; i++) {
+        assert_true(ideal.points[i].reached_s >= ideal.points[i].ideal_s);
+        assert_true(ideal.points[i].ran <= ideal.points[i].devices);
+    }
+    end(&rig);
+}
+
 static void without_a_version_there_is_nothing(void **state)
 {
     (void)state;
@@ -135,6 +160,7 @@ int main(void)
         cmocka_unit_test(a_lag_is_found_everywhere),
         cmocka_unit_test(what_is_not_reached_says_so),
         cmocka_unit_test(a_version_that_comes_later),
+        cmocka_unit_test(no_delay_is_negative),
         cmocka_unit_test(without_a_version_there_is_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
