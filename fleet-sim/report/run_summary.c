@@ -210,7 +210,8 @@ static void print_faults(const struct sim_run_result *result, FILE *log)
     const char *comma = "  faults      ";
     for (uint32_t k = 0; k < SIM_FAULT_KIND_COUNT; k++) {
         const struct sim_fault_about *about = sim_fault_about((enum sim_fault_kind)k);
-        if (result->faults[k] > 0) {
+        if (result->faults[k] > 0 ||
+            sim_fault_plan_has(&result->options->faults, (enum sim_fault_kind)k)) {
             (void)fprintf(log, "%s%s:%s %llu", comma, sim_fault_family_name(about->family),
                           about->name, (unsigned long long)result->faults[k]);
             comma = ", ";

@@ -127,6 +127,9 @@ class FleetSwarm(unittest.TestCase):
         nobody = self.play("--fault", 'gateway:503 @ 100% where os == "windows"', "--duration", "300")
         self.assertEqual(nobody["faults"], {})
         self.assertEqual(nobody["totals"]["request_errors"], 0)
+        text = self.tool("run", *self.folder.words(), "--devices", "20", "--no-live", "--duration", "30", "--out", self.stack.path("out"),
+                         "--fault", "network:loss @ 0%")
+        self.assertIn("faults      network:loss 0", text)  # asked for, and never happened
 
     # A gateway that is down meets no storm: devices wait longer and longer, over their sleeps too.
     def test_a_gateway_that_is_down_is_not_stormed(self):
