@@ -45,6 +45,7 @@ static const struct {
     [SIM_OUTCOME_UNREACHED] = {"nobody reached", "NOBODY REACHED"},
     [SIM_OUTCOME_NO_RELEASE] = {"no release", "NO RELEASE"},
     [SIM_OUTCOME_UNCOUNTED] = {"not counted", "NOT COUNTED"},
+    [SIM_OUTCOME_NO_ROOM] = {"no room", "NO ROOM"},
     [SIM_OUTCOME_THRESHOLD] = {"threshold missed", "THRESHOLD MISSED"},
 };
 

@@ -34,6 +34,7 @@ enum sim_outcome {
     SIM_OUTCOME_UNREACHED,     // no release reached a device
     SIM_OUTCOME_NO_RELEASE,    // there was none, and none was asked for: nothing to judge
     SIM_OUTCOME_UNCOUNTED,     // its gate counts none of the devices that it reached
+    SIM_OUTCOME_NO_ROOM,       // in virtual time: the gateway's copy could not be written to
     SIM_OUTCOME_THRESHOLD,     // all else passed, and a threshold does not hold
     SIM_OUTCOME_COUNT
 };
@@ -75,6 +76,7 @@ struct sim_run_result {
     double duration_s;
     double arrivals_from_s; // when the first devices began to come
     double took_s;          // on this machine; in real time as long
+    uint64_t unwritten;     // answers of a core whose store had no room, in virtual time
     char digest[33]; // of a run in virtual time: equal runs have equal ones; empty in real time
     double rate;     // devices a second from offer to first run, see sim_result_rate
     uint8_t rate_version;    // the version it is of

@@ -175,6 +175,19 @@ static bool version_never_came(struct sim_run_result *result)
     return true;
 }
 
+// Offers alone are no release: did one come so far anywhere that it could be judged?
+static bool nobody_activated(struct sim_run_result *result)
+{
+    const struct sim_counters *counters = &result->counters;
+    if (counters->activations + counters->runs + counters->run_failures + counters->crashes > 0) {
+        return false;
+    }
+    (void)snprintf(result->cause, SIM_CAUSE_MAX,
+                   "%llu devices were offered a release, and none came so far as to activate it",
+                   (unsigned long long)offers(counters));
+    return true;
+}
+
 static bool nobody_reached(struct sim_run_result *result, const struct sim_watch_view *view)
 {
     const struct sim_options *options = result->options;
@@ -185,7 +198,7 @@ static bool nobody_reached(struct sim_run_result *result, const struct sim_watch
         return true;
     }
     if (offers(&result->counters) > 0) {
-        return rollout_never_came(result) || version_never_came(result);
+        return nobody_activated(result) || rollout_never_came(result) || version_never_came(result);
     }
     char release[3 * SIM_WATCH_TEXT + 64] = "no rollout of this gateway is known here";
     if (view != NULL && view->known) {
@@ -585,6 +598,18 @@ static void ends_judge(struct sim_run_result *result)
     }
 }
 
+// What the core could not write down it did not do: the run is of this machine, not of the release.
+static bool no_room(struct sim_run_result *result)
+{
+    if (result->unwritten == 0) {
+        return false;
+    }
+    (void)snprintf(result->cause, SIM_CAUSE_MAX,
+                   "the gateway's copy had no room for %llu of its answers: /dev/shm is full",
+                   (unsigned long long)result->unwritten);
+    return true;
+}
+
 void sim_outcome_judge(struct sim_run_result *result, const struct sim_ending *ending)
 {
     bool gone = no_gateway(result, ending);
@@ -592,7 +617,9 @@ void sim_outcome_judge(struct sim_run_result *result, const struct sim_ending *e
     result->interrupted = ending->interrupted;
     rollouts_gather(result, ending->rollouts);
     ends_judge(result);
-    if (ending->interrupted) {
+    if (no_room(result)) {
+        result->outcome = SIM_OUTCOME_NO_ROOM;
+    } else if (ending->interrupted) {
         result->outcome =
             broke_for_good(&result->verdict) ? SIM_OUTCOME_FAILED : SIM_OUTCOME_INTERRUPTED;
     } else if (result->verdict.holds && no_such_rollout(result, ending->view)) {
@@ -629,6 +656,7 @@ static const enum sim_exit exits[SIM_OUTCOME_COUNT] = {
     [SIM_OUTCOME_UNREACHED] = SIM_EXIT_UNREACHED,
     [SIM_OUTCOME_NO_RELEASE] = SIM_EXIT_NO_RELEASE,
     [SIM_OUTCOME_UNCOUNTED] = SIM_EXIT_UNCOUNTED,
+    [SIM_OUTCOME_NO_ROOM] = SIM_EXIT_LOCAL,
     [SIM_OUTCOME_THRESHOLD] = SIM_EXIT_THRESHOLD,
 };
 

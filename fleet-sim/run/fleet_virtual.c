@@ -392,6 +392,7 @@ void sim_virtual_gather(struct sim_virtual *virtual, struct sim_run_result *resu
     struct base_error error = {.status = BASE_OK};
     sim_memory_look(&virtual->memory, sim_core_gateway_folder_bytes(virtual->gateway));
     gather_memory(virtual, result);
+    result->unwritten = sim_core_gateway_unwritten(virtual->gateway);
     if (gather_digest(virtual, result->digest, &error) != BASE_OK) {
         (void)fprintf(log, "%s\n", error.text);
     }

@@ -20,8 +20,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ADMIN_TOKEN "the operator of a run in virtual time"
-#define BEARER_MAX  (sizeof("Bearer ") + GW_SECRET_TEXT_BYTES)
+#define STATUS_NO_ROOM 507
+#define ADMIN_TOKEN    "the operator of a run in virtual time"
+#define BEARER_MAX     (sizeof("Bearer ") + GW_SECRET_TEXT_BYTES)
 
 struct sim_core_gateway {
     struct sim_core_gateway_options options;
@@ -35,6 +36,7 @@ struct sim_core_gateway {
     struct gw_message **message_last;
     struct sim_flight_queue coming;
     uint64_t answers;
+    uint64_t unwritten;
     uint64_t alarm_us; // UINT64_MAX: none
     uint64_t write_us; // likewise
     uint64_t tick_us;
@@ -102,6 +104,11 @@ static uint64_t hash_of_reply(const struct gw_reply *reply)
                                          : hash;
 }
 
+uint64_t sim_core_gateway_unwritten(const struct sim_core_gateway *gateway)
+{
+    return gateway->unwritten;
+}
+
 // The core is done with it: the answer is on its way.
 void sim_core_gateway_finish(struct gw_exchange *exchange)
 {
@@ -109,6 +116,7 @@ void sim_core_gateway_finish(struct gw_exchange *exchange)
     flight->finished = true;
     if (!flight->own) {
         struct sim_core_gateway *gateway = flight->link->options.gateway;
+        gateway->unwritten += exchange->reply.status == STATUS_NO_ROOM;
         note(gateway, flight, SIM_EVENT_REPLIED, hash_of_reply(&exchange->reply));
         sim_core_link_answer(flight, now_us(gateway), gateway->answers++);
     }

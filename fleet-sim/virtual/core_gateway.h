@@ -46,6 +46,8 @@ uint64_t sim_core_gateway_run(struct sim_core_gateway *gateway, uint64_t until_u
 // What enrolments are authorized by: the same as long as the gateway is. Any thread; empty: there
 // are none.
 struct base_str sim_core_gateway_bearer(const struct sim_core_gateway *gateway);
+// Answers that say that the store has no room (507).
+uint64_t sim_core_gateway_unwritten(const struct sim_core_gateway *gateway);
 // gw_exchange.finish of every flight.
 void sim_core_gateway_finish(struct gw_exchange *exchange);
 // What the copy takes of the memory.

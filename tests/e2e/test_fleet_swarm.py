@@ -10,7 +10,7 @@ import unittest
 from fleet_folder import FleetFolder
 from walle_stack import Stack, program
 
-SEEDS = 46
+SEEDS = 50
 DEVICES = 40
 
 

@@ -85,7 +85,10 @@ static void rig_init(struct rig *rig, const char *const *rules, uint32_t until_s
     rig->plan = calloc(1, sizeof(*rig->plan));
     assert_non_null(rig->plan);
     for (uint32_t i = 0; rules[i] != NULL; i++) {
-        assert_int_equal(sim_fault_add(rig->plan, base_str_of(rules[i]), &error), BASE_OK);
+        char rule[96];
+        (void)snprintf(rule, sizeof(rule), "%s%s", rules[i],
+                       strchr(rules[i], '@') == NULL ? " @ 100%" : "");
+        assert_int_equal(sim_fault_add(rig->plan, base_str_of(rule), &error), BASE_OK);
     }
     rig->plan->until_s = until_s;
     assert_int_equal(sim_store_new(&rig->alloc.port, dev_crypto_openssl(), &rig->store), BASE_OK);

@@ -648,6 +648,23 @@ static void by_a_gate_that_counts_nobody(void **state)
     judged(SIM_OUTCOME_UNCOUNTED, "strangers");
 }
 
+// Offers alone are no release, and what the core could not write down it did not do.
+static void where_nothing_came_about(void **state)
+{
+    (void)state;
+    remote();
+    world.result.counters.activations = 0;
+    world.result.counters.runs = 0;
+    world.result.counters.run_failures = 0;
+    world.result.counters.crashes = 0;
+    judged(SIM_OUTCOME_UNREACHED, "were offered a release, and none came so far as to activate it");
+    world.result.counters.crashes = 1; // it may be that it would have
+    judged(SIM_OUTCOME_PASSED, "");
+    remote();
+    world.result.unwritten = 3;
+    judged(SIM_OUTCOME_NO_ROOM, "had no room for 3 of its answers: /dev/shm is full");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -670,6 +687,7 @@ int main(void)
         cmocka_unit_test(without_a_gateway_by_refusals),
         cmocka_unit_test(with_thresholds),
         cmocka_unit_test(by_a_gate_that_counts_nobody),
+        cmocka_unit_test(where_nothing_came_about),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
