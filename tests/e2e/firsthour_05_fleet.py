@@ -293,7 +293,7 @@ class Ends(unittest.TestCase):
         self.stack.start_hasty_gateway()
         rollout = self.release()
         for number in (signal.SIGINT, signal.SIGTERM):
-            fleet = self.spawn_fleet(*self.words("--until-rollout", "00000000000000aa", "--task", "shop/score"))
+            fleet = self.spawn_fleet(*self.words("--duration", "600", "--task", "shop/score"))
             wait_until(lambda: re.search(r"1\.0\.1: 20 run it", self.log()), what="the devices running it")
             fleet.send_signal(number)
             self.assertEqual(fleet.wait(60), INTERRUPTED, self.log())
