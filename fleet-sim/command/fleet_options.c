@@ -326,6 +326,36 @@ static const struct number_option *number_option(int key)
     return NULL;
 }
 
+// Options that are kept as they are written.
+static const struct text_option {
+    int key;
+    const char *name;
+    size_t at; // a char[SIM_TEXT_MAX] of struct sim_options
+} text_options[] = {
+    {KEY_CREDENTIALS, "credentials", AT(credentials)},
+    {KEY_VIRTUAL, "virtual", AT(virtual_dir)},
+    {KEY_VERSION, "version", AT(version)},
+    {KEY_JUNIT, "junit", AT(junit)},
+    {KEY_OUT, "out", AT(out)},
+    {KEY_AGAIN, "again", AT(again)},
+    {KEY_POPULATION, "population", AT(population)},
+    {KEY_EVIDENCE, "evidence", AT(evidence)},
+    {KEY_EVIDENCE_KEY, "evidence-key", AT(evidence_key)},
+    {KEY_MANIFEST, "manifest", AT(manifest)},
+    {KEY_BEHAVIOUR, "behaviour", AT(behaviour)},
+    {KEY_BLOBS, "blobs", AT(blobs)},
+};
+
+static const struct text_option *text_option(int key)
+{
+    for (size_t i = 0; i < sizeof(text_options) / sizeof(text_options[0]); i++) {
+        if (text_options[i].key == key) {
+            return &text_options[i];
+        }
+    }
+    return NULL;
+}
+
 // Options about who the devices are and when they come.
 static error_t on_people_option(int key, const char *value, struct sim_parse *parse)
 {
@@ -335,8 +365,6 @@ static error_t on_people_option(int key, const char *value, struct sim_parse *pa
         return sim_take_rate(parse, value);
     case KEY_ARRIVALS:
         return sim_take_arrivals(parse, value);
-    case KEY_POPULATION:
-        return sim_take_text(parse, "population", value, parse->out->population);
     case KEY_ZOMBIES:
         return sim_take_share(parse, "zombies", value, &parse->out->zombie_ppm);
     case KEY_CLONES:
@@ -363,9 +391,11 @@ static error_t on_plain_option(int key, const char *value, struct sim_parse *par
         uint32_t *out = (uint32_t *)(void *)((char *)options + number->at);
         return sim_take_u32(parse, number->name, value, number->range, out);
     }
+    const struct text_option *text = text_option(key);
+    if (text != NULL) {
+        return sim_take_text(parse, text->name, value, (char *)options + text->at);
+    }
     switch (key) {
-    case KEY_AGAIN:
-        return sim_take_text(parse, "again", value, options->again);
     case KEY_SEED:
         return sim_take_number(parse, "seed", value, (struct sim_range){0, UINT64_MAX},
                                &options->seed);
@@ -445,14 +475,8 @@ static error_t on_option(int key, char *value, struct argp_state *state)
         return sim_take_token(parse, "enroll-token", value, options->enrol_token);
     case KEY_TOKEN_FILE:
         return sim_take_token(parse, "token-file", value, options->token);
-    case KEY_CREDENTIALS:
-        return sim_take_text(parse, "credentials", value, options->credentials);
-    case KEY_VIRTUAL:
-        return sim_take_text(parse, "virtual", value, options->virtual_dir);
     case KEY_TRACE:
         return sim_take_trace(parse, value);
-    case KEY_VERSION:
-        return sim_take_text(parse, "version", value, options->version);
     case KEY_BUSINESS:
         return sim_take_business(parse, value);
     case KEY_UPSTREAM:
@@ -461,16 +485,12 @@ static error_t on_option(int key, char *value, struct argp_state *state)
         return sim_take_rule(parse, value);
     case KEY_FAULT:
         return sim_take_fault(parse, value);
-    case KEY_JUNIT:
-        return sim_take_text(parse, "junit", value, options->junit);
     case KEY_METRICS:
         return sim_take_metrics(parse, value);
     case KEY_THRESHOLD:
         return sim_take_threshold(parse, value);
     case KEY_BAD_VERSION:
         return sim_take_bad_version(parse, value);
-    case KEY_OUT:
-        return sim_take_text(parse, "out", value, options->out);
     case KEY_TASK:
         parse->task = value;
         return 0;
@@ -479,16 +499,6 @@ static error_t on_option(int key, char *value, struct argp_state *state)
         return sim_take_where(parse, value);
     case KEY_TARGET:
         return sim_take_target(parse, value);
-    case KEY_EVIDENCE:
-        return sim_take_text(parse, "evidence", value, options->evidence);
-    case KEY_EVIDENCE_KEY:
-        return sim_take_text(parse, "evidence-key", value, options->evidence_key);
-    case KEY_MANIFEST:
-        return sim_take_text(parse, "manifest", value, options->manifest);
-    case KEY_BEHAVIOUR:
-        return sim_take_text(parse, "behaviour", value, options->behaviour);
-    case KEY_BLOBS:
-        return sim_take_text(parse, "blobs", value, options->blobs);
     case ARGP_KEY_ARG:
         return sim_option_refuse(parse, "", value, "a word that is no option");
     default:

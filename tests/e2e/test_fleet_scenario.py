@@ -5,6 +5,7 @@ import os
 import subprocess
 import unittest
 
+from fleet_folder import FleetFolder
 from walle_stack import SOURCE, Stack, program
 
 SCENARIOS = os.path.join(SOURCE, "conf", "scenarios")
@@ -15,24 +16,10 @@ class FleetScenario(unittest.TestCase):
     def setUpClass(cls):
         cls.stack = stack = Stack()
         cls.addClassCleanup(stack.__exit__, None, None, None)
-        gateway = stack.start_gateway()
-        for name in ("a", "b", "ci", "lead"):
-            stack.walle("key", "new", "--out", stack.path(name + ".key"))
-        stack.walle("root", "init", "--out", stack.path("root.1"), "--key", stack.path("a.key"), "--key", stack.path("b.key"),
-                    "--release", stack.path("ci.key.pub"), "--release", stack.path("lead.key.pub"))
-        stack.walle("root", "push", stack.path("root.1"))
-        os.mkdir(stack.path("source"))
-        with open(stack.path("source", "task.json"), "w", encoding="utf-8") as file:
-            json.dump({"name": "shop/score", "version": "1.0.0", "entry": "task", "files": ["task.py"]}, file)
-        with open(stack.path("source", "task.py"), "w", encoding="utf-8") as file:
-            file.write("import walle\nwalle.result({'version': 1})\n")
-        with open(stack.path("stages.json"), "w", encoding="utf-8") as file:
-            json.dump([{"name": "full", "kind": "full", "percent": 100, "min_sample": 50, "min_dwell_s": 1, "max_failure": 0.05}], file)
-        stack.walle("task", "build", stack.path("source"), "--out", stack.path("build"))
-        stack.walle("task", "push", stack.path("build"))
-        stack.walle("rollout", "start", "shop/score", "--build", stack.path("build"), "--stages", stack.path("stages.json"), "--key",
-                    stack.path("ci.key"), "--key", stack.path("lead.key"), "--trust-unproven", "--accept-empty")
-        assert gateway.stop() == 0
+        cls.folder = FleetFolder(stack)
+        cls.folder.release("1.0.0", [{"name": "full", "kind": "full", "percent": 100, "min_sample": 50, "min_dwell_s": 1,
+                                      "max_failure": 0.05}])
+        cls.folder.stop()
 
     def play(self, name, *arguments, status=0):
         out = self.stack.path("out-" + os.path.basename(name))
