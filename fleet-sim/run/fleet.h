@@ -4,7 +4,8 @@
 // slot with the runtime's memory, from wake to sleep or kill). A dormant device is one record, its
 // ledger entry, and the bytes its runtime saved; every wake is a boot from those bytes.
 //
-// Threads. A shard's structures belong to its thread; it publishes copies of its counters once a
+// Threads. A shard's structures belong to its thread, or in virtual time to the one that has taken
+// the shard up (virtual/windows.h); it publishes copies of its counters once a
 // second through its mailbox. The coordinator (main thread) reads mailboxes while the run lasts and
 // everything after the threads have ended. Time comes from one clock port, random numbers from
 // counter-based draws: a shard does not care whether time is real.

@@ -3,10 +3,10 @@
 // gateway that is not running, so a run meets the tasks, rollouts and devices that are there, and
 // changes nothing of them.
 //
-// What is modelled: a message takes what `delay` of its link says, each way as long, reports are
-// durable `commit_us` after the first that waits, and the core's own work takes no time. Nothing is
-// read from the host's clock. One thread. Hint streams and tunnels are not served: who asks for one
-// is told that there is none.
+// What is modelled: each message takes what `delay` of its link says, reports are durable
+// SIM_CORE_COMMIT_US after the first that waits, and the core's own work takes no time. Nothing is
+// read from the host's clock. One thread at a time. Hint streams and tunnels are not served: who
+// asks for one is told that there is none.
 #ifndef SIM_CORE_GATEWAY_H
 #define SIM_CORE_GATEWAY_H
 
