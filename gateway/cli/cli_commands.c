@@ -58,6 +58,9 @@ static const struct {
     {"release", NULL, CLI_OPTION_BY, "Who; kept in the audit log and those of its rollouts (USER)"},
     {"clock", NULL, CLI_OPTION_REASON, "Why; kept in the audit log"},
     {"clock", NULL, CLI_OPTION_BY, "Who; kept in the audit log (USER)"},
+    {"fallback", NULL, CLI_OPTION_ALPHA,
+     "Chance that the choice is wrong, and that any interval is (0.05)"},
+    {"fallback", NULL, CLI_OPTION_OUT, "A page with the trade-off as a picture"},
     {"task", "build", CLI_OPTION_VERSION,
      "Instead of task.json's; 9, 9.2, 2026.01 and 1.2.3.4 are versions too"},
 };

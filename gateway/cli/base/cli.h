@@ -102,6 +102,9 @@ enum cli_exit {
       "Serve a root that does not name the gateway's keys; needs --reason")                        \
     X(TRUST_UNPROVEN, 0, "trust-unproven", NULL,                                                   \
       "Gates count devices, too, that do not show who they are")                                   \
+    X(ACCURACY, 0, "accuracy", "RATIO", "Share of answers that must be right")                     \
+    X(WITHIN, 0, "within", "RATIO", "Accuracy that may be lost beside the cloud alone, as 0.01")   \
+    X(SHARE, 0, "share", "RATIO", "Share of inputs that may go to the cloud")                      \
     X(IF_REVISION, 0, "if-revision", "N", "Only when the rollout still has this revision")         \
     X(SEGMENT, 0, "segment", "TEXT", "As the rollout's quarantine names it")                       \
     X(TASK, 0, "task", "TASK", "The task to explain, or to show alone")                            \

@@ -295,6 +295,17 @@
      "  walle tunnel train --from exports/ --task shop/page-view --out tunnel.dict", \
      CLI_BIT(FROM) | CLI_BIT(OUT) | CLI_BIT(SIZE) | CLI_BIT(TASK) | CLI_BIT(FORMAT), 0, 0, \
      cli_tunnel_train) \
+    X("fallback", "threshold", "SCORES", \
+     "Choose from which confidence on a device's own result stands, and what goes to the cloud.", \
+     "  walle fallback threshold scores.csv --within 0.01 --out threshold.html\n" \
+     "  walle fallback threshold scores.csv --accuracy 0.95\n" \
+     "  walle fallback threshold scores.csv --share 0.15 -o json\n" \
+     "SCORES is a file of comma-separated values, one labelled input a line: confidence (0 to 1)\n" \
+     "and device_right,cloud_right (1 or 0), or device,cloud,label (what both said, and the truth).\n" \
+     "Exits 1 when the scores do not show that any threshold does what is asked.", \
+     CLI_BIT(ACCURACY) | CLI_BIT(WITHIN) | CLI_BIT(SHARE) | CLI_BIT(ALPHA) | CLI_BIT(OUT) | \
+         CLI_BIT(FORMAT), \
+     1, 1, cli_fallback_threshold) \
     X("console", "open", "", \
      "Print a link by which a browser logs in at the console, and open it where there is a screen.", \
      "  walle console open       or only: walle console\n" \
