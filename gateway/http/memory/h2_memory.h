@@ -6,6 +6,7 @@
 // - The stream table of a session is 4 KB and almost empty. It gets a page of its own, which is
 //   given back to the kernel when it holds only zeros (gw_h2_memory_trim), so that nothing is seen
 //   of it from above.
+// - Small blocks are kept for reuse: nghttp2 asks for a dozen with each stream.
 // - The ring of the header compressor is never used by a server that does not index what it sends;
 //   those lie together, so that their pages are never touched.
 //
@@ -14,6 +15,7 @@
 #define GW_H2_MEMORY_H
 
 #include "base/status.h"
+#include "http/memory/block_pool.h"
 
 #include <nghttp2/nghttp2.h>
 #include <stdint.h>
@@ -35,6 +37,7 @@ struct gw_h2_memory {
     uint8_t *frame_buffer;
     struct gw_h2_range tables;
     struct gw_h2_range rings;
+    struct gw_block_pool blocks;
     uintptr_t low; // both ranges, and perhaps more, lie in [low, low + span)
     uintptr_t span;
     bool creating; // inside gw_h2_memory_session_new
