@@ -19,6 +19,7 @@
 #define WAIT_US_MAX         50000 // a stop is seen this soon
 #define CONNECT_WAIT_US     10000000
 #define PUBLISH_US          250000
+#define SERVE_US_MAX        50000 // of ready devices, in real time; then sockets have their turn
 #define OUTCOMES_PER_DEVICE 8
 
 void sim_device_config(const struct sim_options *options, struct dev_config *out)
@@ -431,9 +432,12 @@ void sim_shard_publish(struct sim_shard *shard)
     base_hist_init(&shard->window_checkin_us);
 }
 
+// Where a crowd is ready at once, as after a hint to all, its requests do not wait for the last of
+// it: the gateway works on them meanwhile, and the figures of the run go on.
 static void serve_ready(struct sim_shard *shard)
 {
     uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
+    uint64_t until_us = shard->virtual_time ? UINT64_MAX : now_us + SERVE_US_MAX;
     struct sim_awake *last = shard->ready_last;
     while (shard->ready_first != NULL) {
         struct sim_awake *awake = shard->ready_first;
@@ -443,10 +447,10 @@ static void serve_ready(struct sim_shard *shard)
         }
         awake->ready = false;
         sim_device_turn(shard, awake, now_us);
-        if (awake == last) {
+        now_us = shard->clock.mono_us(shard->clock.ctx);
+        if (awake == last || now_us >= until_us) {
             break;
         }
-        now_us = shard->clock.mono_us(shard->clock.ctx);
     }
 }
 

@@ -1,7 +1,9 @@
 // A whole run in one process, on one thread and on two: the same devices, the same failures, the
-// same numbers. Also run under the thread sanitizer.
+// same numbers; and a shard by hand, whose crowd does not keep it from its sockets. Also run under
+// the thread sanitizer.
 #include "test_kit.h"
 
+#include "base/clock.h"
 #include "device/device.h"
 #include "command/fleet_options.h"
 #include "run/fleet_run.h"
@@ -157,9 +159,68 @@ static void kills_on_two_threads(void **state)
     json_decref(root);
 }
 
+// A clock that a look at it moves by a millisecond.
+static uint64_t looks = 0;
+
+static uint64_t look_us(void *ctx)
+{
+    (void)ctx;
+    return ++looks * 1000;
+}
+
+static uint32_t count_ready(const struct sim_shard *shard)
+{
+    uint32_t count = 0;
+    for (const struct sim_awake *awake = shard->ready_first; awake != NULL; awake = awake->next) {
+        count++;
+    }
+    return count;
+}
+
+// A crowd that is ready at once is served in parts: sockets and figures have their turn in between,
+// and everybody comes to the end.
+static void a_crowd_is_served_in_parts(void **state)
+{
+    (void)state;
+    static struct sim_options options;
+    static struct sim_versions versions;
+    static struct sim_shard shard;
+    const struct base_clock_port clock = {.mono_us = look_us,
+                                          .wall_us = base_clock_real()->wall_us};
+    const struct sim_share share = {.count = 300, .clock = &clock};
+    struct base_error error = {0};
+    char manifest[300];
+    (void)snprintf(manifest, sizeof(manifest), "%s/manifest", folder);
+    char *words[] = {"walle-fleet-sim", "simulate", "--manifest", manifest, "--blobs", folder,
+                     "--devices",       "300",      NULL};
+    assert_int_equal(sim_options_parse((int)TEST_COUNT(words) - 1, words, &options, &error),
+                     BASE_OK);
+    sim_versions_init(&versions);
+    assert_int_equal(sim_shard_init(&shard, &share, &options, &versions), BASE_OK);
+    assert_int_equal(sim_local_load(&shard, &options, &error), BASE_OK);
+    shard.virtual_time = false;
+    sim_shard_begin(&shard);
+    looks += 1000; // everybody is due
+    uint64_t due_us = sim_shard_turn(&shard);
+    assert_int_equal(shard.arrived, SIM_WAKES_PER_TURN);
+    assert_in_range(count_ready(&shard), SIM_WAKES_PER_TURN - 50, SIM_WAKES_PER_TURN - 1);
+    assert_true(due_us <= looks * 1000); // the next turn is due: no waiting for sockets
+    assert_int_equal(shard.mailbox.counters.arrived, SIM_WAKES_PER_TURN);
+    uint32_t turns = 1;
+    for (; turns < 10000 && (shard.arrived < 300 || shard.awake_count > 0); turns++) {
+        (void)sim_shard_turn(&shard);
+    }
+    assert_in_range(turns, 20, 9999);
+    assert_int_equal(shard.ledger.counters.runs, 300);
+    sim_shard_end(&shard);
+    sim_shard_done(&shard);
+    sim_versions_done(&versions);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_crowd_is_served_in_parts),
         cmocka_unit_test(threads_do_not_change_the_result),
         cmocka_unit_test(kills_on_two_threads),
     };
