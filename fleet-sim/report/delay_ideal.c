@@ -187,12 +187,13 @@ static void rows_html(const struct sim_ideal_row *rows, uint32_t count, FILE *fi
     for (uint32_t i = 0; i < count; i++) {
         const struct sim_ideal_row *row = &rows[i];
         (void)fprintf(file,
-                      "<tr><td>%.4g %%<td class=n>%.0f<td class=n>%.1f s<td class=n>%.0f (%.2f %%)",
+                      "<tr><td>%.4g&nbsp;%%<td class=n>%.0f<td class=n>%.1f&nbsp;s<td class=n>%.0f "
+                      "(%.2f&nbsp;%%)",
                       row->share * 100, row->devices, row->ideal_s, row->ran,
                       row->devices > 0 ? 100 * row->ran / row->devices : 0);
         if (row->reached_s >= 0) {
-            (void)fprintf(file, "<td class=n>%.1f s<td class=n>%.1f s</tr>\n", row->reached_s,
-                          row->reached_s - row->ideal_s);
+            (void)fprintf(file, "<td class=n>%.1f&nbsp;s<td class=n>%.1f&nbsp;s</tr>\n",
+                          row->reached_s, row->reached_s - row->ideal_s);
         } else {
             (void)fputs("<td class=n>not reached<td class=n>-</tr>\n", file);
         }
@@ -241,7 +242,7 @@ void sim_ideal_section(const struct sim_run_result *result, FILE *file)
                 "the network and the gateway.</p>\n",
                 file);
     chart(result, &ideal, file);
-    (void)fputs("<table><tr><th>share of the fleet<th class=n>devices<th class=n>ideal by"
+    (void)fputs("<table class=fit><tr><th>share of the fleet<th class=n>devices<th class=n>ideal by"
                 "<th class=n>had run it then<th class=n>so many by<th class=n>delay</tr>\n",
                 file);
     rows_html(ideal.points, ideal.point_count, file);

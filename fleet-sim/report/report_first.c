@@ -1,10 +1,11 @@
 // The first page of report.html, for who must approve: what the verdict is and what it covers, what
-// ran when and where, what became of each rollout, what was not tested. report_html.c calls it on
-// the coordinator's thread. On paper it ends with its page.
+// ran when and where, among what faults, what became of each rollout, what was not tested.
+// report_html.c calls it on the coordinator's thread. On paper it ends with its page.
 #include "report/report_parts.h"
 
 #include "base/check.h"
 #include "base/version.h"
+#include "ports/sim_delay.h"
 #include "report/report_svg.h"
 #include "report/thresholds.h"
 #include "report/truth_gap.h"
@@ -69,6 +70,21 @@ static void about_row(const char *name, const char *value, FILE *file)
 
 // ---- What of what
 
+// "1 %", "0.05 %".
+static void share(uint32_t ppm, FILE *file)
+{
+    (void)fprintf(file, "%.6g %%", ppm / 10000.0);
+}
+
+static void share_of(uint32_t ppm, const char *what, FILE *file)
+{
+    if (ppm > 0) {
+        (void)fputs("; ", file);
+        share(ppm, file);
+        (void)fprintf(file, " %s", what);
+    }
+}
+
 static void population_row(const struct sim_run_result *result, FILE *file)
 {
     const struct sim_options *options = result->options;
@@ -78,6 +94,13 @@ static void population_row(const struct sim_run_result *result, FILE *file)
                   "<tr><th>population<td>%s virtual devices, drawn with seed %llu, %.2f %% "
                   "on the beta channel",
                   devices, (unsigned long long)options->seed, options->beta_per_10000 / 100.0);
+    if (options->population[0] != '\0') {
+        (void)fputs("; by the tables of <code>", file);
+        sim_html_text(file, options->population);
+        (void)fputs("</code>", file);
+    } else {
+        (void)fputs("; by the built-in tables", file);
+    }
     if (options->where.cond_count > 0) {
         (void)fputs("; only such as --where asks for", file);
     }
@@ -97,8 +120,115 @@ static void population_row(const struct sim_run_result *result, FILE *file)
             (void)fprintf(file, " %.1f %%", 100.0 * (double)c->devices / (double)all);
         }
     }
+    share_of(options->zombie_ppm, "come once and never again", file);
+    share_of(options->clone_ppm, "have the id of another one", file);
+    share_of(options->wrong_clock_ppm, "have a clock that is wrong", file);
     (void)fputs("</tr>\n", file);
 }
+
+static void online_row(const struct sim_options *options, FILE *file)
+{
+    if (options->arrivals_shape[0] != '\0') {
+        (void)fputs("<tr><th>online<td>they come as <code>", file);
+        sim_html_text(file, options->arrivals_shape);
+        (void)fputs("</code> says", file);
+    } else {
+        char rate[64];
+        spaced_number(options->arrival_rate, rate);
+        (void)fprintf(file, "<tr><th>online<td>%s a second come", rate);
+    }
+    (void)fputs(options->presence ? "; later on while people have the app open, through their day"
+                                  : "; later on whenever they are due",
+                file);
+    (void)fputs("</tr>\n", file);
+}
+
+static void links_row(const struct sim_run_result *result, FILE *file)
+{
+    const struct sim_options *options = result->options;
+    (void)fputs("<tr><th>links<td>", file);
+    if (options->local) {
+        (void)fputs("none: answers come from the same process", file);
+    } else if (options->virtual_dir[0] == '\0') {
+        (void)fprintf(file,
+                      "%u connections that devices share, %u of a device's own; as fast as this "
+                      "machine",
+                      result->budget.carriers, result->budget.dedicated);
+    } else if (options->network_links) {
+        (void)fputs("as each device's class of network has it: delay, loss, bandwidth, times "
+                    "without a link",
+                    file);
+    } else {
+        (void)fprintf(file, "all alike: a message takes %u ms, and none is lost",
+                      SIM_DELAY_US / 1000);
+    }
+    (void)fputs("</tr>\n", file);
+}
+
+// ---- Faults
+
+static void kills_row(const struct sim_run_result *result, FILE *file)
+{
+    uint64_t kills = result->counters.crashes;
+    (void)fputs("<tr><th>kills<td>", file);
+    if (result->options->kill_ppm == 0 && kills == 0) {
+        (void)fputs("none", file);
+    } else {
+        char spaced[64];
+        spaced_number((double)kills, spaced);
+        (void)fprintf(file, "%s processes died in the middle of their work", spaced);
+        share_of(result->options->kill_ppm, "of wakes were to end so", file);
+    }
+    (void)fputs("</tr>\n", file);
+}
+
+// The rules of one kind, and how often it happened.
+static void fault_kind(const struct sim_run_result *result, enum sim_fault_kind kind, FILE *file)
+{
+    const struct sim_fault_plan *plan = &result->options->faults;
+    const struct sim_fault_about *about = sim_fault_about(kind);
+    const char *comma = " ";
+    (void)fprintf(file, "%s:%s", sim_fault_family_name(about->family), about->name);
+    for (uint32_t i = 0; i < plan->rule_count; i++) {
+        const struct sim_fault_rule *rule = &plan->rules[i];
+        if (rule->kind != kind) {
+            continue;
+        }
+        (void)fputs(comma, file);
+        share(rule->probability_ppm, file);
+        (void)fprintf(file, " of %ss", about->each);
+        if (about->amount != NULL) {
+            (void)fprintf(file, ", %s: %u", about->amount, rule->amount);
+        }
+        (void)fputs(rule->picky ? ", on some devices alone" : "", file);
+        comma = "; ";
+    }
+    (void)fprintf(file, " (%llu times)", (unsigned long long)result->faults[kind]);
+}
+
+static void faults_row(const struct sim_run_result *result, FILE *file)
+{
+    const struct sim_fault_plan *plan = &result->options->faults;
+    const char *comma = "";
+    (void)fprintf(file, "<tr><th>faults<td>%s", plan->rule_count == 0 ? "none" : "");
+    for (uint32_t k = 0; k < SIM_FAULT_KIND_COUNT; k++) {
+        if (sim_fault_plan_has(plan, (enum sim_fault_kind)k)) {
+            (void)fputs(comma, file);
+            fault_kind(result, (enum sim_fault_kind)k, file);
+            comma = "; ";
+        }
+    }
+    if (plan->rule_count > 0 && plan->until_s > 0) {
+        (void)fprintf(file, "; all of them until second %u", plan->until_s);
+    }
+    if (result->options->bad.rule_count > 0) {
+        (void)fprintf(file, "; failures put into the bad versions, by %u rules of --bad",
+                      result->options->bad.rule_count);
+    }
+    (void)fputs("</tr>\n", file);
+}
+
+// ---- When and where
 
 // When, of what, where, by what.
 static void about_section(const struct sim_run_result *result, FILE *file)
@@ -115,7 +245,11 @@ static void about_section(const struct sim_run_result *result, FILE *file)
     about_row("task", release[1] != '\0' ? release : "no device was offered a release", file);
     about_row("manifest", about->manifest, file);
     population_row(result, file);
-    about_row("devices were", where, file);
+    online_row(result->options, file);
+    links_row(result, file);
+    kills_row(result, file);
+    faults_row(result, file);
+    about_row("where", where, file);
     about_row("machine", about->machine, file);
     about_row("digest", result->digest, file);
     about_row("product", "walle-fleet-sim " BASE_PRODUCT_VERSION, file);
@@ -312,6 +446,31 @@ static void untested_absent(const struct sim_run_result *result, FILE *file)
     }
 }
 
+// Families that no fault is of, and faults that were asked for and never came.
+static void untested_faults(const struct sim_run_result *result, FILE *file)
+{
+    const struct sim_fault_plan *plan = &result->options->faults;
+    bool drawn[SIM_FAULT_FAMILY_COUNT] = {false};
+    const char *comma = "<li>faults of ";
+    for (uint32_t i = 0; i < plan->rule_count; i++) {
+        drawn[sim_fault_about(plan->rules[i].kind)->family] = true;
+    }
+    for (uint32_t i = 0; i < SIM_FAULT_FAMILY_COUNT; i++) {
+        if (!drawn[i]) {
+            (void)fprintf(file, "%s%s", comma, sim_fault_family_name((enum sim_fault_family)i));
+            comma = ", ";
+        }
+    }
+    (void)fputs(comma[0] == ',' ? " (--fault)\n" : "", file);
+    for (uint32_t k = 0; k < SIM_FAULT_KIND_COUNT; k++) {
+        if (sim_fault_plan_has(plan, (enum sim_fault_kind)k) && result->faults[k] == 0) {
+            const struct sim_fault_about *about = sim_fault_about((enum sim_fault_kind)k);
+            (void)fprintf(file, "<li>%s:%s: it was asked for and never happened\n",
+                          sim_fault_family_name(about->family), about->name);
+        }
+    }
+}
+
 static void untested_section(const struct sim_run_result *result, FILE *file)
 {
     const struct sim_options *options = result->options;
@@ -327,13 +486,16 @@ static void untested_section(const struct sim_run_result *result, FILE *file)
              "a connection for each device: they share carriers", file);
     untested(!options->local && options->bad_version_count == 0,
              "a bad release and the way back (--bad, --bad-version)", file);
-    untested(options->kill_ppm == 0, "processes killed in the middle of their work (--kills)",
-             file);
+    untested(virtual && !options->network_links,
+             "networks: every message comes, and after the same time (--links network)", file);
+    untested(options->kill_ppm == 0 && result->counters.crashes == 0,
+             "processes killed in the middle of their work (--kills)", file);
     untested(options->wrong_clock_ppm == 0, "devices whose clock is wrong (--wrong-clocks)", file);
     untested(!behaved, "what users do: no triggers, no records, no tunnel (--behaviour)", file);
     untested(!options->local && !virtual && !options->hints, "hint streams (--hints)", file);
     untested(!options->local && !virtual && !(options->business_rate > 0),
              "check-ins that ride on an app's requests (--business)", file);
+    untested_faults(result, file);
     untested(result->counters.real_devices == 0,
              "the same work done twice, shared and for real (--real-every)", file);
     untested_absent(result, file);

@@ -50,9 +50,12 @@ static const char page_head[] =
     "code{background:var(--card);padding:2px 6px;border-radius:4px;overflow-wrap:anywhere}\n"
     ".slice,.warn{background:var(--card);border-left:4px solid var(--bad);padding:10px "
     "14px;border-radius:4px}\n"
-    // On a phone charts and wide tables keep their size and are pushed aside with a finger.
+    ".fit th.n{white-space:normal}\n"
+    // On a phone charts and wide tables keep their size and are pushed aside with a finger; those
+    // that fit break their cells.
     "@media screen and (max-width:700px){body{padding:14px}.wide{overflow-x:auto}"
     "svg.chart{min-width:640px}.wide table{min-width:560px}.tiles{grid-template-columns:1fr 1fr}"
+    ".fit{font-size:12px}.fit th,.fit td{padding-right:6px}.fit td.n{white-space:normal}"
     ".about th,.verdict th{width:1em}.verdict td:nth-child(2){width:4em}}\n"
     // On paper the first page is one, and no chart or row is cut.
     "@page{margin:14mm}\n@media print{body{max-width:none;padding:0;font-size:11px}h1{font-size:"

@@ -123,7 +123,7 @@ static void version_write(const struct sim_run_result *result, uint8_t version, 
     char release[SIM_RELEASE_TEXT_MAX];
     sim_gap_of(result, version, &gap);
     sim_release_text(result, version, release);
-    (void)fputs("<div class=wide><table><tr><th>devices that, ", file);
+    (void)fputs("<table class=fit><tr><th>devices of ", file);
     sim_html_text(file, release);
     (void)fputs("<th class=n>really<th class=n>the gateway counts<th class=n>gap<th class=n>of "
                 "the truth</tr>\n",
@@ -131,7 +131,7 @@ static void version_write(const struct sim_run_result *result, uint8_t version, 
     for (uint32_t row = 0; row < SIM_GAP_ROWS; row++) {
         row_write(&gap, (enum sim_gap_row)row, file);
     }
-    (void)fputs("</table></div>\n", file);
+    (void)fputs("</table>\n", file);
     if (gap.why_not != NULL) {
         (void)fprintf(file, "<p class=note>%s.</p>\n", gap.why_not);
     }

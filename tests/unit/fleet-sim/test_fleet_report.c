@@ -277,6 +277,32 @@ static void assert_labels_apart(const char *page)
     }
 }
 
+// Who the devices were, among what faults, and which of these nobody met.
+static void assert_first_page_names(const char *page)
+{
+    static const char *const said[] = {
+        "; by the tables of <code>phones &amp; co.conf</code>",
+        "; 1 % come once and never again",
+        "<tr><th>online<td>2 500 a second come; later on whenever they are due",
+        "<tr><th>links<td>20 connections that devices share, 3 of a device's own",
+        "<tr><th>kills<td>none",
+        "<tr><th>faults<td>network:loss 1 % of exchanges; 0.5 % of exchanges, on some devices alone"
+        " (342 times); storage:full 5 % of wakes, the first write that fails: 4 (0 times); all of "
+        "them until second 90</tr>",
+        "<li>faults of gateway, process, clock, device (--fault)",
+        "<li>storage:full: it was asked for and never happened",
+    };
+    const char *end = strstr(page, "</section>");
+    assert_non_null(end);
+    for (size_t i = 0; i < TEST_COUNT(said); i++) {
+        const char *at = strstr(page, said[i]);
+        if (at == NULL || at > end) {
+            fail_msg("the first page does not say '%s'", said[i]);
+        }
+    }
+    assert_null(strstr(page, "network:loss: it was asked for and never happened"));
+}
+
 static void assert_files_say_it(const char *folder, uint32_t rows)
 {
     char *text = read_all(folder, "run.json");
@@ -304,6 +330,7 @@ static void assert_files_say_it(const char *folder, uint32_t rows)
     assert_labels_apart(text);
     assert_non_null(strstr(text, "processes killed in the middle of their work (--kills)"));
     assert_non_null(strstr(text, "the gateway was asked and named no rollout of this version"));
+    assert_first_page_names(text);
     free(text);
 
     text = read_all(folder, "timeline.csv");
@@ -502,7 +529,15 @@ static void a_late_generator_is_named(void **state)
 static void files_are_well_formed(void **state)
 {
     (void)state;
-    static struct sim_options options = {.devices = 1000, .seed = 5, .real_every = 100};
+    static struct sim_options options = {.devices = 1000,
+                                         .seed = 5,
+                                         .real_every = 100,
+                                         .population = "phones & co.conf",
+                                         .zombie_ppm = 10000,
+                                         .arrival_rate = 2500,
+                                         .faults = {.until_s = 90}};
+    static const char *const faults[] = {"network:loss @ 1%", "network:loss @ 0.5% where os == ios",
+                                         "storage:full @ 5%"};
     static struct sim_run_result result;
     static struct sim_versions versions;
     struct sim_timeline timeline;
@@ -527,6 +562,11 @@ static void files_are_well_formed(void **state)
                                      .focus = version,
                                      .outcome = SIM_OUTCOME_PASSED,
                                      .ended = "30 s are over"};
+    for (size_t i = 0; i < TEST_COUNT(faults); i++) {
+        assert_int_equal(sim_fault_add(&options.faults, base_str_of(faults[i]), NULL), BASE_OK);
+    }
+    result.faults[SIM_FAULT_LOSS] = 342;
+    result.budget = (struct sim_budget){.carriers = 20, .dedicated = 3};
     result.counters.version[version] = timeline.rows[timeline.count - 1].version[version];
     result.counters.marked = 12345;
     base_hist_init(&result.latencies.lag_us);
