@@ -21,13 +21,13 @@ class FleetFolder:
         stack.walle("root", "push", stack.path("root.1"))
         os.mkdir(stack.path("source"))
 
-    def release(self, version, stages=None):
-        """Starts a rollout of a new version; its id."""
+    def release(self, version, stages=None, result="{'version': '%s'}"):
+        """Starts a rollout of a new version, which tells `result`; its id."""
         stack = self.stack
         with open(stack.path("source", "task.json"), "w", encoding="utf-8") as file:
             json.dump({"name": TASK, "version": version, "entry": "task", "files": ["task.py"]}, file)
         with open(stack.path("source", "task.py"), "w", encoding="utf-8") as file:
-            file.write(f"import walle\nwalle.result({{'version': '{version}'}})\n")
+            file.write(f"import walle\nwalle.result({result.replace('%s', version)})\n")
         with open(stack.path("stages.json"), "w", encoding="utf-8") as file:
             json.dump(stages or STAGES, file)
         build = stack.path("build-" + version)

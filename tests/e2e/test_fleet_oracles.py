@@ -23,18 +23,27 @@ MUTANTS = (("skipped-signature", "permitted", "first", ("--duration", "120")),
            ("retry-storm", "calm", "first", ("--duration", "120", "--fault", "gateway:503 @ 100%", "--faults-until", "100")),
            ("unfinished-rollback", "back", "first", ("--duration", "1800", *BAD)),
            ("unfinished-rollback", "ended", "first", ("--duration", "3600", "--faults-until", "1", *BAD[:2], "--bad-version", "1.0.0")),
-           ("placebo-downloads", "control", "second", ("--duration", "1500")))
+           ("placebo-downloads", "control", "second", ("--duration", "1500")),
+           ("unchecked-content", "verified", "first", ("--duration", "900", "--fault", "storage:flip @ 10%")),
+           ("unhashed-content", "sealed", "first", ("--duration", "120", "--fault", "network:corrupt @ 20%")),
+           ("untold-look", "exact", "looking", ("--duration", "120", "--real-every", "10")),
+           ("lost-recovery", "recovered", "first", ("--duration", "900")),
+           ("control-gives-up", "stood", "second", ("--duration", "1500")),
+           ("blind-gate", "exposure", "first", ("--duration", "1800", "--max-exposed", "50%", *BAD)))
+# With what a mutant takes that the product as it is meets as well.
+PRODUCT = {"control-gives-up": "control-fails"}
 
 
 class FleetOracles(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folders = {}
-        for name in ("first", "second"):
+        for name in ("first", "second", "looking"):
             stack = Stack()
             cls.addClassCleanup(stack.__exit__, None, None, None)
             cls.folders[name] = FleetFolder(stack)
         cls.folders["first"].release("1.0.0")
+        cls.folders["looking"].release("1.0.0", result="walle.device")
         second = cls.folders["second"]
         rollout = second.release("1.0.0", FULL)
         run = subprocess.run([program("walle-fleet-sim"), "run", "--gateway", second.gateway.url, "--root", second.stack.path("root.1"),
@@ -60,7 +69,7 @@ class FleetOracles(unittest.TestCase):
     def test_each_mutant_is_killed(self):
         rows = []
         for mutant, oracle, folder, arguments in MUTANTS:
-            clean, result = self.play("", folder, *arguments)
+            clean, result = self.play(PRODUCT.get(mutant, ""), folder, *arguments)
             self.assertEqual(clean, [], mutant)
             compared = {row["name"]: row["compared"] for row in result["oracles"]}
             self.assertTrue(compared[oracle], f"{mutant}: {oracle} compared nothing")

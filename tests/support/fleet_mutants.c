@@ -4,12 +4,18 @@
 // product's by the linker (--wrap), so nothing of this is in what ships.
 #include "core/base/runtime.h"
 #include "core/offer/device_again.h"
+#include "core/pull/device_pull.h"
+#include "core/pull/pull_state.h"
+#include "core/record_save.h"
+#include "core/slots/device_content.h"
 #include "core/slots/device_slots.h"
 #include "model/versions.h"
 #include "policy/bucket.h"
+#include "policy/gate.h"
 #include "ports/sim_storage.h"
 #include "svc/plan/cohort.h"
 #include "tunnel/tunnel.h"
+#include "vm/vm.h"
 
 #include "device/port.h"
 
@@ -36,6 +42,78 @@ enum base_status __wrap_dev_trust_signatures(struct dev_runtime *runtime,
 {
     return is("skipped-signature") ? BASE_OK
                                    : __real_dev_trust_signatures(runtime, envelope, release);
+}
+
+// ---- What was read from storage is used whatever it is
+
+enum base_status __real_dev_content_open(struct dev_runtime *runtime,
+                                         const struct wire_sha256 *name, uint64_t bytes_max,
+                                         const uint8_t **out_bytes, size_t *out_size);
+enum base_status __wrap_dev_content_open(struct dev_runtime *runtime,
+                                         const struct wire_sha256 *name, uint64_t bytes_max,
+                                         const uint8_t **out_bytes, size_t *out_size);
+enum base_status __wrap_dev_content_open(struct dev_runtime *runtime,
+                                         const struct wire_sha256 *name, uint64_t bytes_max,
+                                         const uint8_t **out_bytes, size_t *out_size)
+{
+    const struct dev_storage_port *storage = &runtime->ports->storage;
+    if (!is("unchecked-content")) {
+        return __real_dev_content_open(runtime, name, bytes_max, out_bytes, out_size);
+    }
+    return storage->blob_map(storage->ctx, name, out_bytes, out_size);
+}
+
+// ---- What came is not held against its name
+
+static _Thread_local const struct wire_sha256 *hoped;
+
+static void as_hoped(void *ctx, struct dev_hash_state *state, struct wire_sha256 *out_digest)
+{
+    (void)ctx, (void)state;
+    *out_digest = *hoped;
+}
+
+void __real_dev_pull_sealed(struct dev_runtime *runtime);
+void __wrap_dev_pull_sealed(struct dev_runtime *runtime);
+void __wrap_dev_pull_sealed(struct dev_runtime *runtime)
+{
+    const struct dev_ports *ports = runtime->ports;
+    struct dev_ports believing = *ports;
+    if (is("unhashed-content")) {
+        hoped = &runtime->pull->blob;
+        believing.crypto.hash_end = as_hoped;
+        runtime->ports = &believing;
+    }
+    __real_dev_pull_sealed(runtime);
+    runtime->ports = ports;
+}
+
+// ---- A script looked at its device, and nobody says so
+
+enum base_status __real_dev_vm_run(struct dev_vm *vm, const struct dev_vm_job *job,
+                                   struct dev_vm_result *out);
+enum base_status __wrap_dev_vm_run(struct dev_vm *vm, const struct dev_vm_job *job,
+                                   struct dev_vm_result *out);
+enum base_status __wrap_dev_vm_run(struct dev_vm *vm, const struct dev_vm_job *job,
+                                   struct dev_vm_result *out)
+{
+    enum base_status status = __real_dev_vm_run(vm, job, out);
+    out->looked = out->looked && !is("untold-look");
+    return status;
+}
+
+// ---- What a device had stored it does not start from
+
+#define LOST_BOOTS 7u
+
+enum base_status __real_dev_record_restore(struct dev_runtime *runtime);
+enum base_status __wrap_dev_record_restore(struct dev_runtime *runtime);
+enum base_status __wrap_dev_record_restore(struct dev_runtime *runtime)
+{
+    static uint32_t boots;
+    BASE_TRY(__real_dev_record_restore(runtime));
+    bool lost = is("lost-recovery") && runtime->task_count > 0 && ++boots % LOST_BOOTS == 0;
+    return lost ? BASE_ERR_CORRUPT : BASE_OK;
 }
 
 // ---- What was said to be durable is gone after a kill
@@ -155,6 +233,52 @@ void __wrap_dev_slot_revert(struct dev_runtime *runtime, struct dev_task *task)
 {
     if (!is("unfinished-rollback")) {
         __real_dev_slot_revert(runtime, task);
+    }
+}
+
+// ---- A control whose run fails gives up what it had. "control-fails" is the failure alone
+
+void __real_dev_on_task_end(struct dev_runtime *runtime, uint32_t run,
+                            const struct dev_task_end *end);
+void __wrap_dev_on_task_end(struct dev_runtime *runtime, uint32_t run,
+                            const struct dev_task_end *end);
+void __wrap_dev_on_task_end(struct dev_runtime *runtime, uint32_t run,
+                            const struct dev_task_end *end)
+{
+    struct dev_task_end failed = *end;
+    if (is("control-fails") || is("control-gives-up")) {
+        for (uint32_t i = 0; i < runtime->task_count; i++) {
+            failed.outcome =
+                runtime->tasks[i].slots.placebo ? WIRE_OUTCOME_FAIL_EXCEPTION : failed.outcome;
+        }
+    }
+    __real_dev_on_task_end(runtime, run, &failed);
+}
+
+bool __real_dev_slot_failed(struct dev_runtime *runtime, struct dev_task *task);
+bool __wrap_dev_slot_failed(struct dev_runtime *runtime, struct dev_task *task);
+bool __wrap_dev_slot_failed(struct dev_runtime *runtime, struct dev_task *task)
+{
+    if (is("control-gives-up")) {
+        dev_slot_give_up(runtime, task);
+        return false;
+    }
+    return __real_dev_slot_failed(runtime, task);
+}
+
+// ---- A stage ends well whatever happened in it
+
+void __real_pol_gate_judge(const struct pol_gate *gate, const struct pol_counts *counts,
+                           uint64_t in_stage_us, struct pol_judgement *out);
+void __wrap_pol_gate_judge(const struct pol_gate *gate, const struct pol_counts *counts,
+                           uint64_t in_stage_us, struct pol_judgement *out);
+void __wrap_pol_gate_judge(const struct pol_gate *gate, const struct pol_counts *counts,
+                           uint64_t in_stage_us, struct pol_judgement *out)
+{
+    __real_pol_gate_judge(gate, counts, in_stage_us, out);
+    if (is("blind-gate")) {
+        *out =
+            (struct pol_judgement){.verdict = POL_VERDICT_PASS, .reason = POL_REASON_STAGE_PASSED};
     }
 }
 
