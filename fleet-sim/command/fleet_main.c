@@ -62,7 +62,7 @@ int main(int argc, char **argv)
         return sim_swarm_main(argc - 1, argv + 1, stdout);
     }
     if (argc > 1 && strcmp(argv[1], "shrink") == 0) {
-        return sim_shrink_main(argc - 1, argv + 1, stdout);
+        return sim_shrink_main(argc - 1, argv + 1, sim_options_table(), stdout);
     }
     struct sim_options *options = calloc(1, sizeof(*options));
     struct base_error error = {.status = BASE_OK};

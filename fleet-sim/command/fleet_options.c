@@ -272,6 +272,11 @@ static const struct argp_option table[] = {
     {0, 0, 0, 0, 0, 0},
 };
 
+const struct argp_option *sim_options_table(void)
+{
+    return table;
+}
+
 // The token that a gateway of this user on this machine left word of, to watch with.
 static void find_token(struct sim_options *options)
 {
@@ -580,6 +585,7 @@ static enum base_status check_local(struct sim_parse *parse)
                               "simulate needs --sessions N above 0, or --behaviour none");
     }
     BASE_TRY(sim_check_somebody(options, &parse->words, parse->error));
+    BASE_TRY(sim_check_faults(options, &parse->words, parse->error));
     return sim_check_rules(options, &parse->words, parse->error);
 }
 
@@ -626,7 +632,8 @@ static enum base_status check_run(struct sim_parse *parse)
     if (options->hints && options->per_carrier == PER_CARRIER_DEFAULT) {
         options->per_carrier = PER_CARRIER_DEFAULT / 2; // hint streams take half of the streams
     }
-    return sim_check_somebody(options, &parse->words, parse->error);
+    BASE_TRY(sim_check_somebody(options, &parse->words, parse->error));
+    return sim_check_faults(options, &parse->words, parse->error);
 }
 
 // Where people live, as the first of them say.

@@ -149,6 +149,20 @@ enum base_status sim_check_rules(const struct sim_options *options, const struct
     return BASE_OK;
 }
 
+enum base_status sim_check_faults(const struct sim_options *options, const struct sim_words *words,
+                                  struct base_error *error)
+{
+    for (uint32_t i = 0; i < options->faults.rule_count; i++) {
+        const struct sim_fault_rule *rule = &options->faults.rules[i];
+        if (rule->picky && !sim_options_meet(options, &rule->where)) {
+            return base_error_set(error, BASE_ERR_NOT_FOUND,
+                                  "--fault: none of the %u virtual devices is like this: %.100s",
+                                  options->devices, words->faults[i]);
+        }
+    }
+    return BASE_OK;
+}
+
 enum base_status sim_check_virtual(struct sim_options *options, struct base_error *error)
 {
     const struct {

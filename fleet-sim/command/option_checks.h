@@ -10,6 +10,7 @@ struct sim_words {
     const char *where;
     const char *root;
     const char *bad[SIM_BAD_RULES_MAX]; // rules, as many as there are
+    const char *faults[SIM_FAULTS_MAX]; // likewise
 };
 
 // Would a gateway take the evidence that is asked for? It is of the target and of nothing narrower,
@@ -32,5 +33,9 @@ BASE_NODISCARD enum base_status sim_check_somebody(const struct sim_options *opt
 BASE_NODISCARD enum base_status sim_check_rules(const struct sim_options *options,
                                                 const struct sim_words *words,
                                                 struct base_error *error);
+// Nor a fault that none of them can have: NOT_FOUND.
+BASE_NODISCARD enum base_status sim_check_faults(const struct sim_options *options,
+                                                 const struct sim_words *words,
+                                                 struct base_error *error);
 
 #endif

@@ -98,11 +98,13 @@ error_t sim_take_rule(struct sim_parse *parse, const char *value)
 error_t sim_take_fault(struct sim_parse *parse, const char *value)
 {
     struct base_error inner = {.status = BASE_OK};
+    uint32_t number = parse->out->faults.rule_count;
     if (sim_fault_add(&parse->out->faults, base_str_of(value), &inner) != BASE_OK) {
         (void)base_error_set(parse->error, BASE_ERR_INVALID, "--fault %.60s, column %u: %s", value,
                              inner.column, inner.text);
         return EINVAL;
     }
+    parse->words.faults[number] = value;
     return 0;
 }
 

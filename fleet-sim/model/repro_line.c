@@ -14,14 +14,15 @@
 
 struct writer {
     char *out;
-    size_t used; // SIM_REPRO_BYTES_MAX: it did not fit
+    size_t room;
+    size_t used; // `room`: it did not fit
 };
 
 static void put(struct writer *writer, const char *text)
 {
     size_t size = strlen(text);
-    if (writer->used + size + 1 > SIM_REPRO_BYTES_MAX) {
-        writer->used = SIM_REPRO_BYTES_MAX;
+    if (writer->used + size + 1 > writer->room) {
+        writer->used = writer->room;
         return;
     }
     memcpy(writer->out + writer->used, text, size + 1);
@@ -42,10 +43,19 @@ static void put_word(struct writer *writer, const char *word)
     put(writer, "'");
 }
 
+// Half a line would be another run.
+static void end(struct writer *writer)
+{
+    base_assert(writer->used <= writer->room);
+    if (writer->used == writer->room) {
+        writer->out[0] = '\0';
+    }
+}
+
 void sim_repro_write(int argc, char *const *argv, char out[SIM_REPRO_BYTES_MAX])
 {
     char folder[PATH_MAX];
-    struct writer writer = {.out = out};
+    struct writer writer = {.out = out, .room = SIM_REPRO_BYTES_MAX};
     out[0] = '\0';
     if (getcwd(folder, sizeof(folder)) == NULL) {
         return;
@@ -57,10 +67,19 @@ void sim_repro_write(int argc, char *const *argv, char out[SIM_REPRO_BYTES_MAX])
         put(&writer, " ");
         put_word(&writer, argv[i]);
     }
-    base_assert(writer.used <= SIM_REPRO_BYTES_MAX);
-    if (writer.used == SIM_REPRO_BYTES_MAX) {
-        out[0] = '\0';
+    end(&writer);
+}
+
+void sim_repro_words(const char *const *words, char *out, size_t out_bytes)
+{
+    struct writer writer = {.out = out, .room = out_bytes};
+    base_assert(out_bytes > 0);
+    out[0] = '\0';
+    for (size_t i = 0; words[i] != NULL; i++) {
+        put(&writer, i > 0 ? " " : "");
+        put_word(&writer, words[i]);
     }
+    end(&writer);
 }
 
 // One word of a shell, quotes and all, from *at on; its text goes to *to, a zero byte behind it.

@@ -10,7 +10,7 @@ enum sim_exit {
     SIM_EXIT_REFUSED = 3,       // preflight
     SIM_EXIT_LOCAL = 4,         // files, memory
     SIM_EXIT_INTERRUPTED = 5,   // by a signal, before its end
-    SIM_EXIT_NOBODY_FITS = 6,   // no virtual device is what --where and --target ask for
+    SIM_EXIT_NOBODY_FITS = 6,   // no virtual device is what the options ask for
     SIM_EXIT_NO_GATEWAY = 7,    // nothing answered
     SIM_EXIT_NOBODY_ONLINE = 8, // it answered, and no device came online
     SIM_EXIT_UNREACHED = 9,     // devices came online, and no release reached one

@@ -198,7 +198,10 @@ static void print_compared(const struct sim_run_result *result, FILE *log)
     for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
         const struct sim_oracle_result *oracle = &result->verdict.oracle[i];
         const char *nothing = sim_oracle_nothing((enum sim_oracle)i, oracle);
-        if (oracle->checked && nothing != NULL) {
+        // Of those that do not apply, the one that faults are there for.
+        bool asked =
+            oracle->checked || (i == SIM_ORACLE_ENDED && result->options->faults.rule_count > 0);
+        if (asked && nothing != NULL) {
             (void)fprintf(log, "  NOT TRIED   %s: %s\n", sim_oracle_text((enum sim_oracle)i),
                           nothing);
         }

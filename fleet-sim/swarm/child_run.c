@@ -4,14 +4,14 @@
 #include "swarm/child_run.h"
 
 #include "base/check.h"
-#include "base/os/errno_status.h"
+#include "model/sim_exit.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,34 +33,62 @@ void sim_child_remove(const struct sim_child *child)
     (void)unlink(path);
 }
 
+// In the new process, up to the program's begin. It ends with whoever waits for it: a killed swarm
+// leaves no run behind.
+static void become(const struct sim_child *child, const char *log, const char *const *words,
+                   pid_t parent)
+{
+    int file = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    bool good = file >= 0 && dup2(file, STDOUT_FILENO) >= 0 && dup2(file, STDERR_FILENO) >= 0 &&
+                (child->from == NULL || chdir(child->from) == 0) &&
+                prctl(PR_SET_PDEATHSIG, SIGTERM) == 0;
+    if (good && getppid() != parent) { // it died before it was asked for
+        (void)kill(getpid(), SIGKILL);
+    }
+    if (good) {
+        (void)execve("/proc/self/exe", (char *const *)(uintptr_t)words, environ);
+    }
+}
+
+// The process, once it runs the program; else an errno, negative.
+static pid_t spawn(const struct sim_child *child, const char *log, const char *const *words)
+{
+    int ends[2]; // closed by the program's begin
+    int why = 0;
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return -errno;
+    }
+    pid_t parent = getpid();
+    pid_t pid = fork();
+    if (pid == 0) {
+        become(child, log, words, parent);
+        why = errno;
+        (void)!write(ends[1], &why, sizeof(why));
+        _exit(SIM_EXIT_LOCAL);
+    }
+    why = pid < 0 ? errno : 0;
+    (void)close(ends[1]);
+    while (pid > 0 && read(ends[0], &why, sizeof(why)) < 0 && errno == EINTR) {
+    }
+    (void)close(ends[0]);
+    if (pid > 0 && why != 0) {
+        (void)waitpid(pid, NULL, 0);
+    }
+    return why != 0 ? -why : pid;
+}
+
 enum base_status sim_child_begin(struct sim_child *child, const char *const *words,
                                  struct base_error *error)
 {
     char log[SIM_CHILD_FOLDER_MAX + 8];
-    posix_spawn_file_actions_t actions;
     base_assert(child->pid == 0);
     (void)snprintf(log, sizeof(log), "%s.log", child->folder);
     sim_child_remove(child); // of before
-    int failed = posix_spawn_file_actions_init(&actions);
-    if (failed == 0) {
-        failed = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log,
-                                                  O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    pid_t pid = spawn(child, log, words);
+    if (pid < 0) {
+        return base_error_set(error, BASE_ERR_IO, "a run cannot be started: %s", strerror(-pid));
     }
-    if (failed == 0) {
-        failed = posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-    }
-    if (failed == 0 && child->from != NULL) {
-        failed = posix_spawn_file_actions_addchdir_np(&actions, child->from);
-    }
-    if (failed == 0) {
-        failed = posix_spawn(&child->pid, "/proc/self/exe", &actions, NULL,
-                             (char *const *)(uintptr_t)words, environ);
-    }
-    (void)posix_spawn_file_actions_destroy(&actions);
-    if (failed != 0) {
-        child->pid = 0;
-        return base_error_set(error, BASE_ERR_IO, "a run cannot be started: %s", strerror(failed));
-    }
+    child->pid = pid;
     return BASE_OK;
 }
 

@@ -18,7 +18,8 @@ struct sim_child {
     const char *from;                  // the folder it starts in; NULL: the caller's
 };
 
-// Starts this program anew with these words, the last of which is NULL. IO.
+// Starts this program anew with these words, the last of which is NULL. It is told to end when the
+// calling thread ends, however that comes about. IO.
 BASE_NODISCARD enum base_status sim_child_begin(struct sim_child *child, const char *const *words,
                                                 struct base_error *error);
 // Its folder and what it printed.

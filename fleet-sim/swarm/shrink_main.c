@@ -4,14 +4,16 @@
 #include "swarm/sim_case.h"
 
 #include "base/check.h"
-#include "model/sim_exit.h"
 #include "base/os/folder.h"
+#include "base/text/near_option.h"
+#include "model/sim_exit.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/wait.h>
 
 #define DURATION_LEAST_S 5
+#define SHRINK_NAME_MAX  32
 
 struct shrink {
     struct sim_case at; // the smallest that failed
@@ -19,6 +21,9 @@ struct shrink {
     char out[SIM_TEXT_MAX];
     uint32_t tries;
     FILE *log;
+    const struct argp_option *options;               // of a run
+    char names[SIM_CASE_FIXED_MAX][SHRINK_NAME_MAX]; // of options that stay, whole
+    uint32_t name_count;
 };
 
 // ---- The line that is given
@@ -26,8 +31,7 @@ struct shrink {
 static bool take_number(const char *text, uint32_t *out)
 {
     uint64_t number = 0;
-    if (text == NULL || base_str_u64(base_str_of(text), &number) != BASE_OK ||
-        number > UINT32_MAX) {
+    if (base_str_u64(base_str_of(text), &number) != BASE_OK || number > UINT32_MAX) {
         return false;
     }
     *out = (uint32_t)number;
@@ -48,26 +52,26 @@ static bool take_option(struct shrink *shrink, const char *name, const char *val
 {
     struct sim_case *at = &shrink->at;
     uint32_t seed = 0;
-    if (strcmp(name, "--fault") == 0) {
+    if (strcmp(name, "fault") == 0) {
         return take_fault(at, value);
     }
-    if (strcmp(name, "--devices") == 0 || strcmp(name, "-n") == 0) {
+    if (strcmp(name, "devices") == 0) {
         return take_number(value, &at->devices) && at->devices > 0;
     }
-    if (strcmp(name, "--first-device") == 0) {
+    if (strcmp(name, "first-device") == 0) {
         return take_number(value, &at->first_device);
     }
-    if (strcmp(name, "--duration") == 0) {
+    if (strcmp(name, "duration") == 0) {
         return take_number(value, &at->duration_s) && at->duration_s > 0;
     }
-    if (strcmp(name, "--faults-until") == 0) {
+    if (strcmp(name, "faults-until") == 0) {
         return take_number(value, &at->until_s);
     }
-    if (strcmp(name, "--seed") == 0 && take_number(value, &seed)) {
+    if (strcmp(name, "seed") == 0 && take_number(value, &seed)) {
         at->seed = seed;
         return true;
     }
-    if (strcmp(name, "--out") == 0) {
+    if (strcmp(name, "out") == 0) {
         return snprintf(shrink->out, sizeof(shrink->out), "%s", value) < SIM_TEXT_MAX;
     }
     return false;
@@ -75,8 +79,8 @@ static bool take_option(struct shrink *shrink, const char *name, const char *val
 
 static bool shrinks(const char *name)
 {
-    static const char *const names[] = {"--fault",    "--devices",      "-n",     "--first-device",
-                                        "--duration", "--faults-until", "--seed", "--out"};
+    static const char *const names[] = {"fault",        "devices", "first-device", "duration",
+                                        "faults-until", "seed",    "out"};
     bool found = false;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         found = found || strcmp(name, names[i]) == 0;
@@ -84,33 +88,69 @@ static bool shrinks(const char *name)
     return found;
 }
 
-// The words behind `run`. False: one of them makes no sense here, and was told.
+static void keep_word(struct shrink *shrink, struct argp_state *state, const char *word)
+{
+    if (shrink->at.fixed_count == SIM_CASE_FIXED_MAX) {
+        argp_error(state, "too many words");
+    }
+    shrink->at.fixed[shrink->at.fixed_count++] = word;
+}
+
+// The option of a run that has this key; its name may have come shortened.
+static const struct argp_option *option_of(const struct argp_option *option, int key)
+{
+    while (option->key != 0 || option->name != NULL || option->doc != NULL) {
+        if (option->key == key && option->name != NULL) {
+            return option;
+        }
+        ++option;
+    }
+    return NULL;
+}
+
+// A word behind `run`, as a run would read it.
+static error_t on_option(int key, char *value, struct argp_state *state)
+{
+    struct shrink *shrink = state->input;
+    const struct argp_option *option = option_of(shrink->options, key);
+    if (key == ARGP_KEY_ARG) {
+        argp_error(state, "'%.60s': a run takes options alone", value);
+    }
+    if (key == ARGP_KEY_END && shrink->at.duration_s == 0) {
+        argp_error(state, "--duration is needed");
+    }
+    if (option == NULL) {
+        return ARGP_ERR_UNKNOWN;
+    }
+    if (strcmp(option->name, "scenario") == 0) {
+        argp_error(state, "--scenario: its lines are to stand here as options, to be made fewer");
+    }
+    if (shrinks(option->name)) {
+        if (!take_option(shrink, option->name, value)) {
+            argp_error(state, "--%s: its value is wrong: %.60s", option->name, value);
+        }
+    } else if (strcmp(option->name, "no-live") != 0) {
+        char *word = shrink->names[shrink->name_count];
+        (void)snprintf(word, SHRINK_NAME_MAX, "--%s", option->name);
+        keep_word(shrink, state, word);
+        shrink->name_count++;
+        if (value != NULL) {
+            keep_word(shrink, state, value);
+        }
+    }
+    return 0;
+}
+
+// The words behind `run`; ends the process where one of them makes no sense here.
 static bool parse(struct shrink *shrink, int argc, char **argv)
 {
-    struct sim_case *at = &shrink->at;
-    for (int i = 0; i < argc; i++) {
-        if (strcmp(argv[i], "--no-live") == 0) {
-            continue;
-        }
-        bool mine = shrinks(argv[i]);
-        if (mine && (i + 1 == argc || !take_option(shrink, argv[i], argv[i + 1]))) {
-            (void)fprintf(stderr, "walle-fleet-sim shrink: %s: its value is missing or wrong\n",
-                          argv[i]);
-            return false;
-        }
-        if (!mine && at->fixed_count == SIM_CASE_FIXED_MAX) {
-            (void)fprintf(stderr, "walle-fleet-sim shrink: too many words\n");
-            return false;
-        }
-        if (!mine) {
-            at->fixed[at->fixed_count++] = argv[i];
-        }
-        i += mine;
-    }
-    if (at->duration_s == 0) {
-        (void)fprintf(stderr, "walle-fleet-sim shrink: --duration is needed\n");
-    }
-    return at->duration_s > 0;
+    static char name[] = "walle-fleet-sim shrink";
+    const struct argp parser = {shrink->options, on_option, NULL, NULL, NULL, NULL, NULL};
+    argv[0] = name;
+    argp_err_exit_status = SIM_EXIT_USAGE;
+    program_invocation_short_name = name;
+    return base_options_known(parser.options, argc, argv) &&
+           argp_parse(&parser, argc, argv, ARGP_NO_HELP, NULL, shrink) == 0;
 }
 
 // ---- Tries
@@ -142,7 +182,8 @@ static enum base_status play(struct shrink *shrink, const struct sim_case *at,
 static bool takes(struct shrink *shrink, const struct sim_case *smaller, const char *what)
 {
     struct sim_case_end end = {0};
-    if (play(shrink, smaller, &end) != BASE_OK || strcmp(end.broken, shrink->end.broken) != 0) {
+    if (play(shrink, smaller, &end) != BASE_OK || end.could_not ||
+        strcmp(end.broken, shrink->end.broken) != 0) {
         return false;
     }
     shrink->at = *smaller;
@@ -235,14 +276,14 @@ static int told(struct shrink *shrink)
     return SIM_EXIT_OK;
 }
 
-int sim_shrink_main(int argc, char **argv, FILE *log)
+int sim_shrink_main(int argc, char **argv, const struct argp_option *options, FILE *log)
 {
     static struct shrink shrink;
     struct base_error error = {0};
-    shrink = (struct shrink){.log = log, .at = {.devices = 1000, .seed = 1}};
+    shrink = (struct shrink){.log = log, .options = options, .at = {.devices = 1000, .seed = 1}};
     (void)snprintf(shrink.out, sizeof(shrink.out), "out/shrink");
-    if (argc < 3 || strcmp(argv[1], "run") != 0) {
-        bool help = argc == 2 && strcmp(argv[1], "--help") == 0;
+    bool help = argc > 1 && strcmp(argv[argc - 1], "--help") == 0;
+    if (help || argc < 3 || strcmp(argv[1], "run") != 0) {
         (void)fprintf(
             help ? log : stderr,
             "Usage: walle-fleet-sim shrink run OPTION...\n"
@@ -253,7 +294,7 @@ int sim_shrink_main(int argc, char **argv, FILE *log)
             "could not be played.\n");
         return help ? SIM_EXIT_OK : SIM_EXIT_USAGE;
     }
-    if (!parse(&shrink, argc - 2, argv + 2)) {
+    if (!parse(&shrink, argc - 1, argv + 1)) { // `run` where a program's name stands
         return SIM_EXIT_USAGE;
     }
     if (base_folder_make(shrink.out, &error) != BASE_OK ||

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "model/ledger.h"
+#include "model/repro_line.h"
 #include "model/sim_exit.h"
 
 #include <stdio.h>
@@ -63,14 +64,8 @@ void sim_case_spell(const struct sim_case *at, const char *folder, struct sim_ca
 void sim_case_text(const struct sim_case *at, char out[SIM_CASE_TEXT_MAX])
 {
     struct sim_case_words words;
-    size_t used = 0;
     sim_case_spell(at, NULL, &words);
-    for (uint32_t i = 0; words.words[i] != NULL && used < SIM_CASE_TEXT_MAX; i++) {
-        const char *quote = strpbrk(words.words[i], " \t&|<>*;()$#!\"\\") != NULL ? "'" : "";
-        int size = snprintf(out + used, SIM_CASE_TEXT_MAX - used, "%s%s%s%s", i > 0 ? " " : "",
-                            quote, words.words[i], quote);
-        used += size > 0 ? (size_t)size : 0;
-    }
+    sim_repro_words(words.words, out, SIM_CASE_TEXT_MAX);
 }
 
 enum sim_fault_family sim_case_family(const char *fault)
@@ -128,8 +123,11 @@ void sim_case_read(const struct sim_child *child, int status, struct sim_case_en
 {
     json_t *report = is_end(status) ? sim_child_report(child) : NULL;
     *out = (struct sim_case_end){.exit = WIFEXITED(status) ? WEXITSTATUS(status) : -1};
-    out->could_not =
-        out->exit == SIM_EXIT_USAGE || out->exit == SIM_EXIT_REFUSED || out->exit == SIM_EXIT_LOCAL;
+    out->could_not = out->exit == SIM_EXIT_USAGE || out->exit == SIM_EXIT_REFUSED ||
+                     out->exit == SIM_EXIT_LOCAL || out->exit == SIM_EXIT_NOBODY_FITS;
+    out->nothing = out->exit == SIM_EXIT_NO_GATEWAY || out->exit == SIM_EXIT_NOBODY_ONLINE ||
+                   out->exit == SIM_EXIT_UNREACHED || out->exit == SIM_EXIT_NO_RELEASE ||
+                   out->exit == SIM_EXIT_UNCOUNTED;
     out->compared = compared(report);
     sim_child_said(child, out->said);
     const char *broken = report != NULL ? sim_report_broken(report, NULL) : "died";

@@ -7,6 +7,8 @@
 #include "model/fault_rule.h"
 #include "swarm/child_run.h"
 
+#include <argp.h>
+
 #define SIM_CASE_FIXED_MAX 32
 #define SIM_CASE_FAULT_MAX 256
 #define SIM_CASE_WORDS_MAX 96
@@ -31,6 +33,7 @@ struct sim_case_end {
                                    // empty
     int exit;                      // its status; -1: a signal ended it
     bool could_not;                // it could not be played: wrong words, files, memory
+    bool nothing;                  // it was played, and no release reached devices to be judged
     uint32_t compared;             // invariants that compared something, as bits
     char said[SIM_CHILD_SAID_MAX]; // its last words
 };
@@ -59,6 +62,7 @@ void sim_swarm_draw(uint64_t seed, struct sim_case *out);
 
 // ---- The programs
 int sim_swarm_main(int argc, char **argv, FILE *log);
-int sim_shrink_main(int argc, char **argv, FILE *log);
+// `options`: of `run`, whose line it takes.
+int sim_shrink_main(int argc, char **argv, const struct argp_option *options, FILE *log);
 
 #endif

@@ -30,6 +30,8 @@ struct swarm {
     uint32_t next;
     uint32_t ended;
     uint32_t failed;
+    uint32_t nothing; // of `ended`: broke nothing, for no release reached devices
+    bool over;        // the rollout was over before: no seed tries its gate
     uint32_t compared[SIM_ORACLE_COUNT]; // seeds in which each invariant compared something
     int exit;                            // of a run that showed nothing, or could not be played
     json_t *runs;
@@ -94,9 +96,45 @@ static void note(struct swarm *swarm, const struct sim_case *at, const struct si
         (void)json_array_append_new(faults, json_string(at->faults[i]));
     }
     const char *broken = end->broken[0] != '\0' ? end->broken : NULL;
+    const char *nothing = end->nothing && broken == NULL ? end->said : NULL;
+    bool told = broken != NULL || nothing != NULL;
     (void)json_array_append_new(
-        swarm->runs, json_pack("{s:I, s:s?, s:o, s:s?}", "seed", (json_int_t)at->seed, "broken",
-                               broken, "faults", faults, "repeat", broken != NULL ? line : NULL));
+        swarm->runs, json_pack("{s:I, s:i, s:s?, s:s?, s:o, s:s?}", "seed", (json_int_t)at->seed,
+                               "exit", end->exit, "broken", broken, "nothing_because", nothing,
+                               "faults", faults, "repeat", told ? line : NULL));
+}
+
+static void tell_progress(const struct swarm *swarm)
+{
+    uint32_t tenth = swarm->options->seeds / 10 > 0 ? swarm->options->seeds / 10 : 1;
+    if (swarm->ended % tenth == 0 || swarm->ended == swarm->options->seeds) {
+        (void)fprintf(swarm->log, "%u of %u seeds, %u failed", swarm->ended, swarm->options->seeds,
+                      swarm->failed);
+        if (swarm->nothing > 0) {
+            (void)fprintf(swarm->log, ", %u tried nothing", swarm->nothing);
+        }
+        (void)fprintf(swarm->log, "\n");
+    }
+    (void)fflush(swarm->log);
+}
+
+// What one came to, by its line where there is something to look at.
+static void tell_end(struct swarm *swarm, struct job *job, const struct sim_case_end *end,
+                     const char *line)
+{
+    unsigned long long seed = job->seed;
+    swarm->ended++;
+    if (end->broken[0] != '\0') {
+        swarm->failed++;
+        (void)fprintf(swarm->log, "seed %llu FAILED: %s\n  %s\n", seed, end->broken, line);
+        return;
+    }
+    if (end->nothing) {
+        swarm->nothing++;
+        swarm->exit = end->exit;
+        (void)fprintf(swarm->log, "seed %llu tried NOTHING: %s\n  %s\n", seed, end->said, line);
+    }
+    sim_child_remove(&job->child);
 }
 
 static enum base_status showed_nothing(struct swarm *swarm, const struct sim_case_end *end,
@@ -129,21 +167,25 @@ static enum base_status take_ended(struct swarm *swarm, struct job *job, int sta
         swarm->compared[i] += end.compared >> i & 1u;
     }
     note(swarm, &at, &end, line);
-    swarm->ended++;
-    if (end.broken[0] != '\0') {
-        swarm->failed++;
-        (void)fprintf(swarm->log, "seed %llu FAILED: %s\n  %s\n", (unsigned long long)job->seed,
-                      end.broken, line);
-    } else {
-        sim_child_remove(&job->child);
-    }
-    uint32_t tenth = swarm->options->seeds / 10 > 0 ? swarm->options->seeds / 10 : 1;
-    if (swarm->ended % tenth == 0 || swarm->ended == swarm->options->seeds) {
-        (void)fprintf(swarm->log, "%u of %u seeds, %u failed\n", swarm->ended,
-                      swarm->options->seeds, swarm->failed);
-    }
-    (void)fflush(swarm->log);
+    tell_end(swarm, job, &end, line);
+    tell_progress(swarm);
     return BASE_OK;
+}
+
+// Was every rollout over before the run?
+static bool is_over(const struct sim_child *child)
+{
+    size_t index;
+    const json_t *rollout;
+    json_t *report = sim_child_report(child);
+    json_t *rollouts = json_object_get(report, "rollouts");
+    bool over = json_array_size(rollouts) > 0;
+    json_array_foreach(rollouts, index, rollout)
+    {
+        over = over && json_is_true(json_object_get(rollout, "over_before"));
+    }
+    json_decref(report);
+    return over;
 }
 
 // What held says nothing where nothing was there to hold: without a fault, a release has to reach
@@ -170,6 +212,12 @@ static enum base_status play_clean(struct swarm *swarm, const volatile int *inte
     sim_case_read(child, status, &end);
     if (end.exit != SIM_EXIT_OK) {
         return showed_nothing(swarm, &end, "the run without faults", error);
+    }
+    swarm->over = is_over(child);
+    if (swarm->over) {
+        (void)fprintf(swarm->log, "the rollout was over before these runs: they try devices and "
+                                  "transport, and no gate\n");
+        (void)fflush(swarm->log);
     }
     sim_child_remove(child);
     return BASE_OK;
@@ -225,9 +273,10 @@ static enum base_status report(const struct swarm *swarm, double took_s, struct 
                                   json_integer(swarm->compared[i]));
     }
     json_t *root =
-        json_pack("{s:i, s:i, s:i, s:f, s:o, s:O}", "devices", (int)swarm->options->devices,
-                  "seeds", (int)swarm->ended, "failed", (int)swarm->failed, "took_s", took_s,
-                  "compared", compared, "runs", swarm->runs);
+        json_pack("{s:i, s:i, s:i, s:i, s:b, s:f, s:o, s:O}", "devices",
+                  (int)swarm->options->devices, "seeds", (int)swarm->ended, "failed",
+                  (int)swarm->failed, "nothing", (int)swarm->nothing, "over_before",
+                  (int)swarm->over, "took_s", took_s, "compared", compared, "runs", swarm->runs);
     enum base_status status = base_output_open(&file, path, error);
     if (status == BASE_OK) {
         status = root != NULL && json_dumpf(root, file.file, JSON_INDENT(1)) == 0 ? BASE_OK
@@ -260,6 +309,9 @@ enum base_status sim_swarm_play(const struct sim_swarm_options *options,
     }
     *out_exit = swarm.exit;
     json_decref(swarm.runs);
+    if (status == BASE_OK && swarm.nothing == options->seeds) {
+        status = base_error_set(error, BASE_ERR_INVALID, "no seed tried anything");
+    }
     if (status == BASE_OK && swarm.failed > 0) {
         status = base_error_set(error, BASE_ERR_CONFLICT, "%u of %u seeds failed", swarm.failed,
                                 options->seeds);

@@ -90,7 +90,7 @@ class FleetOracles(unittest.TestCase):
     def test_a_failing_run_is_made_small(self):
         folder = self.folders["first"]
         faults = ("network:loss @ 2%", "network:delay 500 @ 5%", "gateway:503 @ 5%", "storage:torn @ 10%", "process:kill @ 5%")
-        line = ["run", *folder.words(), "--devices", "100", "--duration", "600", "--faults-until", "300"]
+        line = ["run", *folder.words(), "--devices=100", "--dur", "600", "--faults-until=300"]
         for fault in faults:
             line += ["--fault", fault]
         run = subprocess.run([program("fleet_mutants"), "shrink", *line, "--out", folder.stack.path("shrink")], capture_output=True,
@@ -111,7 +111,9 @@ class FleetOracles(unittest.TestCase):
         folder = self.folders["first"]
         for words, status, said in ((["run", *folder.words(), "--devices", "5", "--duration", "10"], 1, "breaks nothing"),
                                     (["run", *folder.words(), "--devices", "5"], 2, "--duration is needed"),
-                                    (["run", "--devices", "x", "--duration", "9"], 2, "--devices: its value"), ([], 2, "Usage")):
+                                    (["run", "--devices", "x", "--duration", "9"], 2, "--devices: its value"), ([], 2, "Usage"),
+                                    (["run", "--duration", "9", "--", "--devices", "5"], 2, "'--devices': a run takes options alone"),
+                                    (["run", "--scenario", "x", "--duration", "9"], 2, "--scenario"), (["run", "--durable", "9"], 2, "no option")):
             run = subprocess.run([program("walle-fleet-sim"), "shrink", *words, "--out", folder.stack.path("shrink")] if words else
                                  [program("walle-fleet-sim"), "shrink"], capture_output=True, text=True, timeout=120)
             self.assertEqual(run.returncode, status, run.stdout + run.stderr)

@@ -3,15 +3,39 @@ everybody comes to the release. And single faults: that they happen, to whom the
 refused."""
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import unittest
 
 from fleet_folder import FleetFolder
-from walle_stack import Stack, program
+from walle_stack import Stack, program, wait_until
 
 SEEDS = 50
 DEVICES = 40
+AT_ONCE = [{"name": "full", "kind": "full", "percent": 100, "min_sample": 1, "max_failure": 1}]
+
+
+def children(pid):
+    """Processes that it started and that live."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat", encoding="utf-8") as file:
+                fields = file.read().rpartition(")")[2].split()
+        except OSError:
+            continue  # it ended meanwhile
+        found += [int(name)] if int(fields[1]) == pid and fields[0] != "Z" else []
+    return found
+
+
+def lives(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 class FleetSwarm(unittest.TestCase):
@@ -82,6 +106,56 @@ class FleetSwarm(unittest.TestCase):
             self.assertIn(said, text)
             self.assertNotIn("seeds, 0 failed", text)
 
+    # A seed that a release reached nobody in has held nothing: it is told, and counted.
+    def test_seeds_that_try_nothing_are_counted(self):
+        def swarm(*words, status=0):
+            out = self.stack.path("few")
+            text = self.tool("swarm", *self.folder.words(), "--devices", "2", "--out", out, *words, status=status)
+            with open(os.path.join(out, "swarm.json"), encoding="utf-8") as file:
+                return text, json.load(file)
+        text, found = swarm("--seeds", "20", "--faults-until", "59", "--duration", "60")
+        runs = [run for run in found["runs"] if run["nothing_because"]]
+        self.assertTrue(0 < len(runs) < 20, text)
+        self.assertEqual(found["nothing"], len(runs))
+        self.assertTrue(all(7 <= run["exit"] <= 11 and run["repeat"] for run in runs), runs)
+        self.assertEqual(len(re.findall(r"seed \d+ tried NOTHING: ", text)), len(runs))
+        self.assertIn(f"20 of 20 seeds, 0 failed, {len(runs)} tried nothing\n", text)
+        only = str(runs[0]["seed"])
+        text, found = swarm("--seeds", "1", "--first-seed", only, "--faults-until", "59", "--duration", "60", status=runs[0]["exit"])
+        self.assertIn("no seed tried anything", text)
+        self.assertEqual(found["nothing"], 1)
+
+    # Nor does a seed try the gate of a rollout that was over when it began.
+    def test_a_rollout_that_is_over_is_told(self):
+        with Stack() as stack:
+            folder = FleetFolder(stack)
+            rollout = folder.release("1.0.0", AT_ONCE)
+            run = subprocess.run([program("walle-fleet-sim"), "run", "--gateway", folder.gateway.url, "--root", stack.path("root.1"),
+                                  "--devices", "5", "--no-live", "--until-rollout", rollout, "--duration", "60", "--checkin-interval",
+                                  "1", "--seed", "77", "--out", stack.path("real")], capture_output=True, text=True, timeout=120)
+            self.assertEqual(run.returncode, 0, run.stdout[-2000:] + run.stderr)
+            folder.stop()
+            words = ("--devices", "10", "--seeds", "1", "--faults-until", "300", "--duration", "1200", "--out")
+            for of, over in ((folder, True), (self.folder, False)):
+                out = stack.path(f"swarm-{over}")
+                text = self.tool("swarm", *of.words(), *words, out)
+                self.assertEqual("the rollout was over before these runs" in text, over, text)
+                with open(os.path.join(out, "swarm.json"), encoding="utf-8") as file:
+                    self.assertIs(json.load(file)["over_before"], over)
+
+    # Whatever ends a swarm, its runs end too.
+    def test_a_killed_swarm_leaves_no_run(self):
+        long = ("--devices", "2000", "--duration", "1000000")
+        for command, words in (("swarm", ("--seeds", "4", "--faults-until", "900000")),
+                               ("shrink", ("run", "--fault", "network:loss @ 1%", "--until-coverage", "100%", "--where", 'os == "ios"'))):
+            line = words[:1] + tuple(self.folder.words()) + words[1:] if command == "shrink" else tuple(self.folder.words()) + words
+            run = subprocess.Popen([program("walle-fleet-sim"), command, *line, *long, "--out", self.stack.path("killed")],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            started = wait_until(lambda: children(run.pid))
+            run.send_signal(signal.SIGKILL)
+            run.wait()
+            wait_until(lambda: not any(map(lives, started)), what="the runs' end")
+
     # No invariant breaks where no run can be played: that is the caller's to mend, and is told in the run's own words.
     def test_what_cannot_be_played_is_no_failure_of_a_seed(self):
         nowhere = ("--virtual", self.stack.path("nowhere"), "--out", self.stack.path("nothing"))
@@ -124,12 +198,14 @@ class FleetSwarm(unittest.TestCase):
         self.assertEqual(androids, 0)
         self.assertGreater(result["totals"]["checkins"], 0)
         self.assertGreater(result["faults"]["gateway:503"], 0)
-        nobody = self.play("--fault", 'gateway:503 @ 100% where os == "windows"', "--duration", "300")
-        self.assertEqual(nobody["faults"], {})
-        self.assertEqual(nobody["totals"]["request_errors"], 0)
+        text = self.tool("run", *self.folder.words(), "--fault", 'gateway:503 @ 100% where os == "windows"', "--duration", "300",
+                         "--out", self.stack.path("nobody"), status=6)
+        self.assertIn("--fault: none of the 1000 virtual devices is like this: gateway:503", text)
+        self.assertFalse(os.path.exists(self.stack.path("nobody")))
         text = self.tool("run", *self.folder.words(), "--devices", "20", "--no-live", "--duration", "30", "--out", self.stack.path("out"),
                          "--fault", "network:loss @ 0%")
         self.assertIn("faults      network:loss 0", text)  # asked for, and never happened
+        self.assertIn("NOT TRIED   after the faults every device came to the release, or off the one that went back: faults do not end", text)
 
     # A gateway that is down meets no storm: devices wait longer and longer, over their sleeps too.
     def test_a_gateway_that_is_down_is_not_stormed(self):

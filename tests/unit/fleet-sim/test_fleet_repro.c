@@ -42,6 +42,17 @@ static void a_shell_reads_the_same(void **state)
     assert_string_equal(got, "<it's><$HOME `id` \"q\" \\ *><a&&b;c|d><>");
 }
 
+static void words_alone_are_quoted_alike(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"run", "--out", "it's here", "os == \"a\"", "~", NULL};
+    char line[64];
+    sim_repro_words(words, line, sizeof(line));
+    assert_string_equal(line, "run --out 'it'\\''s here' 'os == \"a\"' '~'");
+    sim_repro_words(words, line, strlen("run --out"));
+    assert_string_equal(line, "");
+}
+
 static void what_is_no_line_is_refused(void **state)
 {
     (void)state;
@@ -87,6 +98,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_come_back),
         cmocka_unit_test(a_shell_reads_the_same),
+        cmocka_unit_test(words_alone_are_quoted_alike),
         cmocka_unit_test(what_is_no_line_is_refused),
         cmocka_unit_test(half_a_line_is_none),
     };
