@@ -40,7 +40,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GW_STORE_SCHEMA          5u
+#define GW_STORE_SCHEMA          6u
+#define GW_STORE_SCHEMA_WIDE     5u // a program of it cannot read the device records of now
 #define GW_STORE_SCHEMA_LOOSE    4u // device records under their ids
 #define GW_STORE_SCHEMA_UNSEALED 3u // ... and without seals
 #define GW_STORE_KEY_VERSION     1u

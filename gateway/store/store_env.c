@@ -160,6 +160,26 @@ static enum base_status read_schema(const struct gw_store *store, MDB_txn *txn, 
     return BASE_OK;
 }
 
+// Only the number is another one: what lies there is read as it is.
+static int raise_schema(const struct gw_store *store)
+{
+    struct gw_key key = gw_key_text(GW_STORE_SCHEMA_KEY);
+    const uint8_t schema = GW_STORE_SCHEMA;
+    MDB_txn *txn = NULL;
+    base_assert(!store->read_only);
+    int rc = mdb_txn_begin(store->env, NULL, 0, &txn);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = gw_store_put_sealed(txn, store->tables[GW_TABLE_META], gw_table_name(GW_TABLE_META),
+                             (MDB_val){key.size, key.bytes}, (struct base_span){&schema, 1});
+    if (rc != 0) {
+        mdb_txn_abort(txn);
+        return rc;
+    }
+    return mdb_txn_commit(txn);
+}
+
 static enum base_status open_tables(struct gw_store *store, uint8_t *out_schema,
                                     struct base_error *error)
 {
@@ -233,6 +253,28 @@ static enum base_status open_checked(struct gw_store *store, const char *path, u
     return open_tables(store, out_schema, error);
 }
 
+// A store of before becomes one of now, unless it is only read.
+static enum base_status renew(struct gw_store *store, const char *path, uint64_t map_bytes,
+                              uint8_t *schema, struct base_error *error)
+{
+    base_assert(!store->read_only);
+    if (*schema == GW_STORE_SCHEMA_UNSEALED || *schema == GW_STORE_SCHEMA_LOOSE) {
+        BASE_TRY(gw_store_upgrade(store->env, *schema, path, error));
+        mdb_env_close(store->env);
+        store->env = NULL;
+        BASE_TRY(open_checked(store, path, map_bytes, schema, error));
+        base_log_info(store->log, "store", "rewritten with schema %u", *schema);
+    } else if (*schema == GW_STORE_SCHEMA_WIDE) {
+        int rc = raise_schema(store);
+        if (rc != 0) {
+            return base_error_set(error, gw_store_status(rc), "cannot write the schema: %s",
+                                  mdb_strerror(rc));
+        }
+        *schema = GW_STORE_SCHEMA;
+    }
+    return BASE_OK;
+}
+
 static enum base_status open_file(struct gw_store *store, uint64_t map_bytes,
                                   struct base_error *error)
 {
@@ -248,15 +290,11 @@ static enum base_status open_file(struct gw_store *store, uint64_t map_bytes,
     }
     uint8_t schema = 0;
     BASE_TRY(open_checked(store, path, map_bytes, &schema, error));
-    bool older = schema == GW_STORE_SCHEMA_UNSEALED || schema == GW_STORE_SCHEMA_LOOSE;
-    if (older && !store->read_only) {
-        BASE_TRY(gw_store_upgrade(store->env, schema, path, error));
-        mdb_env_close(store->env);
-        store->env = NULL;
-        BASE_TRY(open_checked(store, path, map_bytes, &schema, error));
-        base_log_info(store->log, "store", "rewritten with schema %u", schema);
+    if (!store->read_only) {
+        BASE_TRY(renew(store, path, map_bytes, &schema, error));
     }
-    if (schema != GW_STORE_SCHEMA) {
+    bool older = schema == GW_STORE_SCHEMA_UNSEALED || schema == GW_STORE_SCHEMA_LOOSE;
+    if (schema != GW_STORE_SCHEMA && schema != GW_STORE_SCHEMA_WIDE) {
         return base_error_set(
             error, BASE_ERR_UNSUPPORTED, "the store has schema %u, this program knows %u%s", schema,
             GW_STORE_SCHEMA, older ? "; a gateway rewrites it when it starts" : "");

@@ -215,7 +215,7 @@ static void test_older_schemas_are_rewritten(void **state)
 {
     (void)state;
     static uint64_t versions[IDS];
-    for (uint8_t schema = GW_STORE_SCHEMA_UNSEALED; schema < GW_STORE_SCHEMA; schema++) {
+    for (uint8_t schema = GW_STORE_SCHEMA_UNSEALED; schema <= GW_STORE_SCHEMA_LOOSE; schema++) {
         bool damaged = schema != GW_STORE_SCHEMA_UNSEALED;
         assert_int_equal(make_dir(NULL), 0);
         make_older(schema);
@@ -249,6 +249,60 @@ static void test_older_schemas_are_rewritten(void **state)
         gw_store_close(store);
         assert_int_equal(remove_dir(NULL), 0);
     }
+}
+
+// The number that stands in the file, and makes it another one.
+static uint8_t schema_on_disk(uint8_t next)
+{
+    struct gw_key key = gw_key_text(GW_STORE_SCHEMA_KEY);
+    uint8_t value[1 + BASE_SEAL_BYTES] = {next};
+    MDB_env *env;
+    MDB_txn *txn;
+    MDB_dbi meta;
+    MDB_val k = {key.size, key.bytes};
+    MDB_val v;
+    char path[96];
+    snprintf(path, sizeof(path), "%s/store.mdb", dir);
+    assert_int_equal(mdb_env_create(&env), 0);
+    assert_int_equal(mdb_env_set_maxdbs(env, 8), 0);
+    assert_int_equal(mdb_env_open(env, path, MDB_NOSUBDIR, 0600), 0);
+    assert_int_equal(mdb_txn_begin(env, NULL, 0, &txn), 0);
+    assert_int_equal(mdb_dbi_open(txn, "meta", 0, &meta), 0);
+    assert_int_equal(mdb_get(txn, meta, &k, &v), 0);
+    assert_int_equal(v.mv_size, sizeof(value));
+    uint8_t schema = *(const uint8_t *)v.mv_data;
+    base_record_seal("meta", (struct base_span){key.bytes, key.size}, (struct base_span){value, 1},
+                     value + 1);
+    v = (MDB_val){sizeof(value), value};
+    assert_int_equal(mdb_put(txn, meta, &k, &v, 0), 0);
+    assert_int_equal(mdb_txn_commit(txn), 0);
+    mdb_env_close(env);
+    return schema;
+}
+
+// Its device records are wider; nothing else is another, so nothing is moved.
+static void test_the_last_schema_is_raised(void **state)
+{
+    (void)state;
+    const struct gw_store_options look = {.dir = dir, .read_only = true};
+    struct gw_store *store = NULL;
+    struct base_error error = {0};
+    assert_int_equal(make_dir(NULL), 0);
+    store = open_store(0, 0, true);
+    assert_int_equal(write_one(store, 7, 5), BASE_OK);
+    gw_store_close(store);
+    assert_int_equal(schema_on_disk(GW_STORE_SCHEMA_WIDE), GW_STORE_SCHEMA);
+    assert_int_equal(gw_store_open(&look, &store, &error), BASE_OK); // who reads changes nothing
+    assert_int_equal(version_in(store, 7), 5);
+    gw_store_close(store);
+    assert_int_equal(schema_on_disk(GW_STORE_SCHEMA_WIDE), GW_STORE_SCHEMA_WIDE);
+    store = open_store(0, 0, true);
+    assert_int_equal(version_in(store, 7), 5);
+    assert_int_equal(gw_store_check(store, say, NULL), 0);
+    gw_store_close(store);
+    assert_int_equal(schema_on_disk(GW_STORE_SCHEMA + 1), GW_STORE_SCHEMA);
+    assert_int_equal(gw_store_open(&look, &store, &error), BASE_ERR_UNSUPPORTED);
+    assert_int_equal(remove_dir(NULL), 0);
 }
 
 // ---- A process that is killed
@@ -362,6 +416,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_killed_while_it_compacts, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_salvage_brings_nothing_back, make_dir, remove_dir),
         cmocka_unit_test(test_older_schemas_are_rewritten),
+        cmocka_unit_test(test_the_last_schema_is_raised),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
