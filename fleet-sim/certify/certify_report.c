@@ -127,20 +127,6 @@ static enum base_status json_write(const struct sim_certify_result *result, cons
     return good ? BASE_OK : BASE_ERR_IO;
 }
 
-static const char page_head[] =
-    "<!doctype html>\n<html lang=en><head><meta charset=utf-8>\n"
-    "<meta name=viewport content=\"width=device-width, initial-scale=1\">\n"
-    "<title>Blast radius</title>\n<style>\n"
-    ":root{color-scheme:light dark;--fg:#1c2430;--soft:#5b6675;--line:#d9dee6}\n"
-    "@media(prefers-color-scheme:dark){:root{--fg:#e4e8ee;--soft:#98a3b3;--line:#313946}}\n"
-    "body{color:var(--fg);font:15px/1.5 system-ui,sans-serif;margin:0 auto;max-width:960px;"
-    "padding:24px}table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:4px 10px "
-    "4px 0;border-bottom:1px solid var(--line)}td.n,th.n{text-align:right}.note{color:var(--soft)}"
-    "svg{width:100%;height:auto;display:block}.grid{stroke:var(--line)}.tick,.marktext{fill:"
-    "var(--soft);font-size:11px}.line{fill:none;stroke-width:2}.legend{display:flex;flex-wrap:wrap;"
-    "gap:14px;font-size:13px}.key{display:inline-block;width:14px;height:4px;margin-right:6px;"
-    "vertical-align:middle}";
-
 static void chart_write(const struct sim_certify_result *result, const struct sums *sums,
                         FILE *file)
 {
@@ -177,13 +163,8 @@ static enum base_status page_write(const struct sim_certify_result *result, cons
                                    FILE *file)
 {
     const struct sim_certify_options *options = result->options;
-    (void)fputs(page_head, file);
-    for (uint32_t i = 0; i < SIM_SERIES_MAX; i++) {
-        (void)fprintf(file,
-                      ".line.s%u{stroke:hsl(%u 65%% 45%%)}.key.s%u{background:hsl(%u 65%% 45%%)}",
-                      i, i * 47, i, i * 47);
-    }
-    (void)fputs("</style></head><body>\n<h1>How far a bad release gets</h1>\n<p>Rollout ", file);
+    sim_chart_page_begin(file, "Blast radius");
+    (void)fputs("<h1>How far a bad release gets</h1>\n<p>Rollout ", file);
     sim_html_text(file, options->rollout);
     (void)fprintf(
         file,

@@ -9,6 +9,7 @@
 #include "compare/diff_main.h"
 #include "run/fleet_law.h"
 #include "base/os/process_start.h"
+#include "fork/fork.h"
 #include "base/text/terminal.h"
 #include "command/fleet_options.h"
 #include "harvest/harvest.h"
@@ -30,6 +31,23 @@ static void on_signal(int number)
     interrupted = 1;
 }
 
+static int shrink(int argc, char **argv, FILE *log)
+{
+    return sim_shrink_main(argc, argv, sim_options_table(), log);
+}
+
+// Commands with options of their own; run and simulate share theirs.
+static const struct command {
+    const char *name;
+    int (*main)(int argc, char **argv, FILE *log);
+} commands[] = {
+    {"tunnel", sim_tunnel_law},       {"law", sim_law_main},
+    {"certify", sim_certify_main},    {"conform", sim_conform_main},
+    {"verify", sim_verify_main},      {"diff", sim_diff_main},
+    {"population", sim_harvest_main}, {"fork", sim_fork_main},
+    {"swarm", sim_swarm_main},        {"shrink", shrink},
+};
+
 int main(int argc, char **argv)
 {
     base_process_start(SIM_EXIT_LOCAL);
@@ -37,32 +55,10 @@ int main(int argc, char **argv)
     if (base_process_version(argc, argv, "walle-fleet-sim")) {
         return EXIT_SUCCESS;
     }
-    if (argc > 1 && strcmp(argv[1], "tunnel") == 0) {
-        return sim_tunnel_law(argc - 1, argv + 1, stdout);
-    }
-    if (argc > 1 && strcmp(argv[1], "law") == 0) {
-        return sim_law_main(argc - 1, argv + 1, stdout);
-    }
-    if (argc > 1 && strcmp(argv[1], "certify") == 0) {
-        return sim_certify_main(argc - 1, argv + 1, stdout);
-    }
-    if (argc > 1 && strcmp(argv[1], "conform") == 0) {
-        return sim_conform_main(argc - 1, argv + 1, stdout);
-    }
-    if (argc > 1 && strcmp(argv[1], "population") == 0) {
-        return sim_harvest_main(argc - 1, argv + 1, stdout);
-    }
-    if (argc > 1 && strcmp(argv[1], "verify") == 0) {
-        return sim_verify_main(argc - 1, argv + 1, stdout);
-    }
-    if (argc > 1 && strcmp(argv[1], "diff") == 0) {
-        return sim_diff_main(argc - 1, argv + 1, stdout);
-    }
-    if (argc > 1 && strcmp(argv[1], "swarm") == 0) {
-        return sim_swarm_main(argc - 1, argv + 1, stdout);
-    }
-    if (argc > 1 && strcmp(argv[1], "shrink") == 0) {
-        return sim_shrink_main(argc - 1, argv + 1, sim_options_table(), stdout);
+    for (size_t i = 0; argc > 1 && i < sizeof(commands) / sizeof(commands[0]); i++) {
+        if (strcmp(argv[1], commands[i].name) == 0) {
+            return commands[i].main(argc - 1, argv + 1, stdout);
+        }
     }
     struct sim_options *options = calloc(1, sizeof(*options));
     struct base_error error = {.status = BASE_OK};

@@ -29,6 +29,7 @@
 #define REAL_EVERY_DEFAULT  10000
 #define ZONES_COUNTED       10000 // devices that stand for all when a day is drawn
 #define HELP_BYTES_MAX      8192
+#define COMMANDS            "run|simulate|certify|swarm|shrink|conform|diff|verify|fork|population|law|tunnel"
 
 enum key {
     KEY_GATEWAY = 1000,
@@ -98,6 +99,8 @@ enum key {
     KEY_FAULT,
     KEY_FIRST_DEVICE,
     KEY_FAULTS_UNTIL,
+    KEY_ACT,
+    KEY_AGAIN_TO,
     KEY_DEVICES = 'n',
 };
 
@@ -202,7 +205,14 @@ static const struct argp_option table[] = {
      "Of a run in virtual time: write the events of that second down in DIR/trace.txt, and end "
      "with it; the shard behind the last one is the gateway's core",
      GROUP_RUN},
-    {"again", KEY_AGAIN, "DIR", OPTION_HIDDEN, NULL, GROUP_RUN}, // of verify and diff
+    {"act", KEY_ACT, "'SECOND DEED'", 0,
+     "In virtual time, at that second: pause, resume, promote, abort or kill, an operator's word "
+     "on "
+     "the run's rollout; calm, no --fault from then on; or 'fault FAULT', one that devices meet "
+     "from their next wake on; may be given again",
+     GROUP_RUN},
+    {"again", KEY_AGAIN, "DIR", OPTION_HIDDEN, NULL, GROUP_RUN}, // of verify, diff, fork, replay
+    {"again-to", KEY_AGAIN_TO, "SECOND", OPTION_HIDDEN, NULL, GROUP_RUN},
     {"gateway-tls", KEY_GATEWAY_TLS, "URL", 0, "Another address for dedicated connections",
      GROUP_RUN},
     {"dedicated", KEY_DEDICATED, "K", 0, "Devices with a connection of their own (0)", GROUP_RUN},
@@ -318,6 +328,7 @@ static const struct number_option {
     {KEY_SESSION_EVERY, "session-every", {1, 86400}, AT(session_every_s)},
     {KEY_ACTIVE, "active", {1, SIM_ACTIVE_MAX}, AT(active_max)},
     {KEY_FAULTS_UNTIL, "faults-until", {1, 1000000}, AT(faults.until_s)},
+    {KEY_AGAIN_TO, "again-to", {1, 1000000}, AT(again_to_s)},
     {KEY_CONTENT, "content-mib", {1, SIM_CONTENT_MIB_MAX}, AT(content_mib)},
 };
 
@@ -490,6 +501,8 @@ static error_t on_option(int key, char *value, struct argp_state *state)
         return sim_take_rule(parse, value);
     case KEY_FAULT:
         return sim_take_fault(parse, value);
+    case KEY_ACT:
+        return sim_take_act(parse, value);
     case KEY_METRICS:
         return sim_take_metrics(parse, value);
     case KEY_THRESHOLD:
@@ -687,6 +700,12 @@ static void again(struct sim_options *options)
     options->junit[0] = '\0';
     options->metrics_address[0] = '\0';
     options->live = false;
+    if (options->again_to_s > 0) {
+        options->duration_s = options->again_to_s;
+        options->rollout = options->until_rollout != 0 ? options->until_rollout : options->rollout;
+        options->until_rollout = 0;
+        options->coverage_ppm = 0;
+    }
 }
 
 static enum base_status check(struct sim_parse *parse)
@@ -729,9 +748,8 @@ enum base_status sim_options_parse(int argc, char **argv, struct sim_options *ou
         out->sessions = SIM_SESSIONS_LOCAL;
         (void)snprintf(out->behaviour, sizeof(out->behaviour), "triggers");
     } else if (argc < 2 || (strcmp(argv[1], "run") != 0 && strcmp(argv[1], "--help") != 0)) {
-        return base_error_set(error, BASE_ERR_INVALID,
-                              "the first word is run, simulate, certify, swarm, shrink, conform, "
-                              "diff, verify, population, law or tunnel (see --help)");
+        return base_error_set(error, BASE_ERR_INVALID, "the first word is one of %s (see --help)",
+                              COMMANDS);
     } else {
         out->installation = base_entropy_u64();
     }
@@ -739,11 +757,9 @@ enum base_status sim_options_parse(int argc, char **argv, struct sim_options *ou
     const struct argp parser = {
         table,
         on_option,
-        help ? "run|simulate|certify|swarm|shrink|conform|diff|verify|population|law|tunnel" : NULL,
+        help ? COMMANDS : NULL,
         "Virtual devices, each the real device runtime, against a gateway (run) or in this process "
-        "(simulate); certify, swarm, shrink, conform, diff, verify, population, law and tunnel "
-        "have a --help of their "
-        "own.\vExamples:\n"
+        "(simulate); the others have a --help of their own.\vExamples:\n"
         "  walle-fleet-sim simulate --task BUILD --devices 1000 --out out/simulate\n"
         "  walle-fleet-sim run --devices 100000 --gateway http://127.0.0.1:8080 \\\n"
         "      --enroll-token gateway/enroll.token --root root.1 --hints\n\n"

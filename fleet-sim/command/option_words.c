@@ -108,6 +108,19 @@ error_t sim_take_fault(struct sim_parse *parse, const char *value)
     return 0;
 }
 
+error_t sim_take_act(struct sim_parse *parse, const char *value)
+{
+    struct sim_options *options = parse->out;
+    struct base_error inner = {.status = BASE_OK};
+    if (sim_act_add(&options->acts, &options->faults, base_str_of(value), &inner) != BASE_OK) {
+        (void)base_error_set(parse->error, BASE_ERR_INVALID, "--act '%.60s': %s", value,
+                             inner.text);
+        return EINVAL;
+    }
+    options->acted = true;
+    return 0;
+}
+
 error_t sim_take_where(struct sim_parse *parse, const char *value)
 {
     struct base_error inner = {.status = BASE_OK};

@@ -43,6 +43,7 @@ error_t sim_take_url(struct sim_parse *parse, const char *option, const char *va
                      struct sim_url_place out);
 error_t sim_take_rule(struct sim_parse *parse, const char *value);
 error_t sim_take_fault(struct sim_parse *parse, const char *value);
+error_t sim_take_act(struct sim_parse *parse, const char *value);
 error_t sim_take_where(struct sim_parse *parse, const char *value);
 error_t sim_take_target(struct sim_parse *parse, const char *value);
 error_t sim_take_rate(struct sim_parse *parse, const char *value);

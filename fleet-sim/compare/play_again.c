@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define SIM_AGAIN_MORE_MAX  4u
+#define SIM_AGAIN_MORE_MAX  20u
 #define SIM_AGAIN_WORDS_MAX (SIM_REPRO_WORDS_MAX + SIM_AGAIN_MORE_MAX + 4u)
 
 static enum base_status line_read(struct sim_again *again, struct base_error *error)

@@ -19,7 +19,7 @@ struct sim_again {
 // there, or that of a run in real time; IO. `again` must stay where it is.
 BASE_NODISCARD enum base_status sim_again_open(struct sim_again *again, const char *out,
                                                const char *name, struct base_error *error);
-// Plays it to its end, with up to four words besides, the last of which is NULL. What another
+// Plays it to its end, with up to twenty words besides; NULL is behind the last. What another
 // second run left goes first. INVALID: the line is not of `run`; IO: it cannot be started, or it
 // came to no reports.
 BASE_NODISCARD enum base_status sim_again_play(struct sim_again *again, const char *const *more,

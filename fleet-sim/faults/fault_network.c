@@ -621,8 +621,9 @@ struct sim_transport sim_faults_transport(struct sim_faults *faults)
 static const struct sim_fault_rule *storm_rule(const struct sim_faults *faults)
 {
     const struct sim_fault_plan *plan = faults->plan;
+    uint64_t ran_us = sim_faults_now_us(faults) - faults->start_us;
     for (uint32_t i = 0; i < plan->rule_count; i++) {
-        if (plan->rules[i].kind == SIM_FAULT_STORM) {
+        if (plan->rules[i].kind == SIM_FAULT_STORM && sim_fault_begun(&plan->rules[i], ran_us)) {
             return &plan->rules[i];
         }
     }

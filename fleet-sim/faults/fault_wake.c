@@ -158,11 +158,15 @@ static const struct sim_fault_rule *wake_rule(struct sim_faulty *faulty, enum si
     return sim_fault_of(faulty, kind, kind, 0, out_draw);
 }
 
-static uint32_t mask_of(const struct sim_fault_plan *plan, const struct sim_traits *traits)
+// Rules that may hit a device like this in a wake that begins now.
+static uint32_t mask_of(const struct sim_faults *faults, const struct sim_traits *traits)
 {
+    const struct sim_fault_plan *plan = faults->plan;
+    uint64_t now_us = sim_faults_now_us(faults);
     uint32_t mask = 0;
     for (uint32_t i = 0; i < plan->rule_count; i++) {
-        mask |= sim_fault_means(&plan->rules[i], traits) ? 1u << i : 0;
+        bool begun = sim_fault_begun(&plan->rules[i], now_us - faults->start_us);
+        mask |= begun && sim_fault_means(&plan->rules[i], traits) ? 1u << i : 0;
     }
     return mask;
 }
@@ -290,7 +294,7 @@ void sim_faults_wake(struct sim_faults *faults, const struct sim_faults_waker *w
         .index = waker->index,
         .device = waker->device,
         .wakes = waker->wakes,
-        .mask = mask_of(faults->plan, waker->traits),
+        .mask = mask_of(faults, waker->traits),
         .room = UINT64_MAX,
         .times = 1,
         .own = waker->exchanges,

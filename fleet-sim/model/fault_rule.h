@@ -65,7 +65,8 @@ struct sim_fault_rule {
     uint32_t nth; // among those of its kind
     uint32_t amount;
     uint32_t probability_ppm;
-    bool picky; // `where` says on which devices
+    uint32_t from_s; // before this second of the run it does not happen; 0: always
+    bool picky;      // `where` says on which devices
     struct sim_predicate where;
 };
 
@@ -99,6 +100,11 @@ uint64_t sim_fault_draw(uint64_t seed, const struct sim_fault_rule *rule, uint64
                         uint64_t count);
 // Is a device like this among those that it may hit?
 bool sim_fault_means(const struct sim_fault_rule *rule, const struct sim_traits *traits);
+// Has the run come to the second from which on it happens?
+static inline bool sim_fault_begun(const struct sim_fault_rule *rule, uint64_t ran_us)
+{
+    return ran_us >= rule->from_s * UINT64_C(1000000);
+}
 // Is it so by this draw? The low bits stay for whatever else has to be drawn.
 bool sim_fault_hits(const struct sim_fault_rule *rule, uint64_t draw);
 

@@ -7,6 +7,7 @@
 #include "model/bad_release.h"
 #include "model/population.h"
 #include "model/predicate.h"
+#include "model/run_act.h"
 #include "model/repro_line.h"
 #include "model/threshold.h"
 #include "people/arrivals.h"
@@ -85,6 +86,8 @@ struct sim_options {
     bool until_stopped;           // a signal is the end of the run, and no interruption
     uint64_t rollout;             // shown; 0: the newest one
     struct sim_fault_plan faults; // of the world around the devices
+    struct sim_acts acts;         // in virtual time: an operator's words
+    bool acted;                   // something is done at a second: that is for virtual time
     // Bad releases.
     struct sim_bad_release bad;
     char bad_versions[SIM_BAD_VERSIONS_MAX][SIM_TEXT_MAX];
@@ -111,6 +114,8 @@ struct sim_options {
     char out[SIM_TEXT_MAX];
     char again[SIM_TEXT_MAX]; // in place of `out`, and nothing is written elsewhere; empty: the
                               // first time
+    uint32_t again_to_s;      // ... then it ends at this second, whatever else it was to come to;
+                              // 0: as the first time
     char junit[SIM_TEXT_MAX]; // file; empty: none
     char metrics_address[SIM_ADDRESS_MAX]; // live metrics are served there; empty: nowhere
     uint16_t metrics_port;                 // 0: one that is free

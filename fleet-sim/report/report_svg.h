@@ -33,6 +33,8 @@ struct sim_chart {
 };
 
 void sim_chart_write(const struct sim_chart *chart, FILE *file);
+// The beginning of a page of its own for charts, to its body: style and colours. `title` is plain.
+void sim_chart_page_begin(FILE *file, const char *title);
 // A round step that divides `span` into 4 to 10 parts.
 double sim_chart_step(double span);
 // Number with a unit suffix: 1200 -> "1.2k".

@@ -43,11 +43,11 @@ static json_t *versions(const struct sim_run_result *result)
         char hex[WIRE_SHA256_HEX + 1];
         wire_sha256_hex(&version.manifest, hex);
         (void)json_array_append_new(
-            list, json_pack("{s:s, s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:I}", "task",
-                            version.task, "version", version.label, "manifest", hex, "bad",
-                            (int)version.bad, "offered", number(c->offered), "downloaded",
-                            number(c->downloaded), "activated", number(c->activated), "ran",
-                            number(c->ran), "failed", number(c->failed), "rolled_back",
+            list, json_pack("{s:i, s:s, s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:I}",
+                            "number", (int)v, "task", version.task, "version", version.label,
+                            "manifest", hex, "bad", (int)version.bad, "offered", number(c->offered),
+                            "downloaded", number(c->downloaded), "activated", number(c->activated),
+                            "ran", number(c->ran), "failed", number(c->failed), "rolled_back",
                             number(c->rolled_back), "current", (json_int_t)c->current));
     }
     return list;

@@ -483,23 +483,27 @@ static bool is_over(struct sim_fleet *fleet, const volatile sig_atomic_t *interr
 }
 
 // A row a second of the time that devices live in.
-static void virtual_run(struct sim_fleet *fleet, const volatile sig_atomic_t *interrupted)
+static enum base_status virtual_run(struct sim_fleet *fleet,
+                                    const volatile sig_atomic_t *interrupted,
+                                    struct base_error *error)
 {
     uint64_t until_us = fleet->start_us;
     while (!is_over(fleet, interrupted)) {
+        BASE_TRY(sim_virtual_act(fleet->virtual, sim_watch_view(fleet->watch)->rollout, error));
         until_us += (uint64_t)(ROW_S * 1e6);
         sim_virtual_run(fleet->virtual, until_us);
         sim_watch_ask(fleet->watch);
         add_row(fleet);
     }
+    return BASE_OK;
 }
 
-static void watch_run(struct sim_fleet *fleet, const volatile sig_atomic_t *interrupted)
+static enum base_status watch_run(struct sim_fleet *fleet, const volatile sig_atomic_t *interrupted,
+                                  struct base_error *error)
 {
     double next_row_s = 0;
     if (fleet->virtual != NULL) {
-        virtual_run(fleet, interrupted);
-        return;
+        return virtual_run(fleet, interrupted, error);
     }
     while (!is_over(fleet, interrupted)) {
         poll_once(fleet);
@@ -511,6 +515,7 @@ static void watch_run(struct sim_fleet *fleet, const volatile sig_atomic_t *inte
             add_row(fleet);
         }
     }
+    return BASE_OK;
 }
 
 // ---- The end ----
@@ -725,6 +730,28 @@ static void fleet_free(struct sim_fleet *fleet)
     free(fleet);
 }
 
+// From the first second to the reports.
+static enum base_status fleet_play(struct sim_fleet *fleet,
+                                   const volatile sig_atomic_t *interrupted,
+                                   enum sim_exit *out_code, struct base_error *error)
+{
+    uint64_t begin_us = base_clock_mono_us();
+    BASE_TRY(watch_run(fleet, interrupted, error));
+    fleet->result.took_s = (double)(base_clock_mono_us() - begin_us) / 1e6;
+    look(fleet, 2);
+    stop_shards(fleet);
+    add_row(fleet);
+    sim_live_done(&fleet->live);
+    gather(fleet);
+    enum base_status status = sim_result_write(&fleet->result, error);
+    if (status == BASE_OK && fleet->options->evidence[0] != '\0') {
+        status = sim_evidence_write(&fleet->result, &fleet->shards[0]->local.manifest, error);
+    }
+    *out_code = sim_outcome_exit(fleet->result.outcome);
+    sim_summary_print(&fleet->result, view_of(fleet), *out_code, fleet->log);
+    return status;
+}
+
 enum sim_exit sim_fleet_run(const struct sim_options *options,
                             const volatile sig_atomic_t *interrupted, FILE *log)
 {
@@ -750,20 +777,7 @@ enum sim_exit sim_fleet_run(const struct sim_options *options,
     if (status != BASE_OK) {
         code = SIM_EXIT_REFUSED;
     } else if ((status = fleet_start(fleet, &error)) == BASE_OK) {
-        uint64_t begin_us = base_clock_mono_us();
-        watch_run(fleet, interrupted);
-        fleet->result.took_s = (double)(base_clock_mono_us() - begin_us) / 1e6;
-        look(fleet, 2);
-        stop_shards(fleet);
-        add_row(fleet);
-        sim_live_done(&fleet->live);
-        gather(fleet);
-        status = sim_result_write(&fleet->result, &error);
-        if (status == BASE_OK && options->evidence[0] != '\0') {
-            status = sim_evidence_write(&fleet->result, &fleet->shards[0]->local.manifest, &error);
-        }
-        code = sim_outcome_exit(fleet->result.outcome);
-        sim_summary_print(&fleet->result, view_of(fleet), code, log);
+        status = fleet_play(fleet, interrupted, &code, &error);
     }
     if (status != BASE_OK) {
         (void)fprintf(log, "walle-fleet-sim: %s\n", error.text);

@@ -8,6 +8,7 @@
 // share is written in their order. So a run depends on its options and the folder alone.
 #include "run/fleet_virtual.h"
 
+#include "base/alloc.h"
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/os/output_file.h"
@@ -19,8 +20,11 @@
 #include "virtual/windows.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define ANSWER_BYTES_MAX (1u << 20) // of the gateway, to an operator
 
 #define LINE 64 // of a cache: what two threads write lies apart
 
@@ -53,6 +57,8 @@ struct sim_virtual {
     struct sim_memory_watch memory;
     struct sim_recorder core_recorder;
     FILE *trace; // NULL: none
+    uint64_t start_us;
+    uint32_t acted; // acts that were carried out: a bit each
 };
 
 // ---- A window
@@ -170,6 +176,7 @@ enum base_status sim_virtual_new(const struct sim_options *options,
     virtual->parts = parts;
     base_log_stderr(&virtual->log, BASE_LOG_WARN);
     sim_virtual_clock_init(&virtual->clock, wall_us);
+    virtual->start_us = virtual->clock.now_us;
     sim_virtual_clock_init(&virtual->core_clock, wall_us);
     virtual->port = sim_virtual_clock_port(&virtual->clock);
     for (uint32_t i = 0; i < count; i++) {
@@ -315,6 +322,51 @@ int sim_virtual_answer(void *ctx, const char *path, struct base_buffer *out)
 {
     struct sim_virtual *virtual = ctx;
     return sim_core_gateway_ask(virtual->gateway, path, out);
+}
+
+// ---- What an operator does
+
+static enum base_status act(struct sim_virtual *virtual, const struct sim_act *act,
+                            uint64_t rollout, struct base_error *error)
+{
+    struct base_buffer said;
+    char path[64];
+    base_buffer_init(&said, base_alloc_heap(), ANSWER_BYTES_MAX);
+    if (rollout == 0) {
+        return base_error_set(error, BASE_ERR_CONFLICT, "%s at second %u: there is no rollout",
+                              act->word, act->at_s);
+    }
+    (void)snprintf(path, sizeof(path), "/api/v1/rollouts/%016llx/%s", (unsigned long long)rollout,
+                   act->word);
+    int status = sim_core_gateway_tell(virtual->gateway, path,
+                                       "{\"reason\": \"an act of a run in virtual time\"}", &said);
+    enum base_status done = BASE_OK;
+    if (status / 100 != 2) {
+        json_t *answer = json_loadb((const char *)said.data, said.size, 0, NULL);
+        const char *why = json_string_value(json_object_get(answer, "detail"));
+        done = base_error_set(error, BASE_ERR_CONFLICT,
+                              "%s at second %u: the gateway refused it: %.120s (%d)", act->word,
+                              act->at_s, why != NULL ? why : "it did not say why", status);
+        json_decref(answer);
+    }
+    base_buffer_done(&said);
+    return done;
+}
+
+enum base_status sim_virtual_act(struct sim_virtual *virtual, uint64_t rollout,
+                                 struct base_error *error)
+{
+    const struct sim_acts *acts = &virtual->options->acts;
+    uint64_t ran_us = virtual->clock.now_us - virtual->start_us;
+    _Static_assert(SIM_ACTS_MAX <= 32, "a bit each");
+    for (uint32_t i = 0; i < acts->count; i++) {
+        bool due = ran_us >= acts->list[i].at_s * UINT64_C(1000000);
+        if (due && (virtual->acted >> i & 1u) == 0) {
+            virtual->acted |= UINT32_C(1) << i;
+            BASE_TRY(act(virtual, &acts->list[i], rollout, error));
+        }
+    }
+    return BASE_OK;
 }
 
 // ---- What the run was

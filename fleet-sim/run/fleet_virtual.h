@@ -28,6 +28,10 @@ BASE_NODISCARD enum base_status sim_virtual_attach(struct sim_virtual *virtual,
                                                    struct base_error *error);
 // Everything that is due before `until_us`, and what comes of it; then it is `until_us`.
 void sim_virtual_run(struct sim_virtual *virtual, uint64_t until_us);
+// What the options have an operator do by now, on this rollout (0: none is known). CONFLICT: the
+// gateway refused it, or there is no rollout; the run is not what it was to be.
+BASE_NODISCARD enum base_status sim_virtual_act(struct sim_virtual *virtual, uint64_t rollout,
+                                                struct base_error *error);
 // As sim_watch_options.answer; `ctx` is the struct sim_virtual.
 int sim_virtual_answer(void *ctx, const char *path, struct base_buffer *out);
 // When every device sleeps: what the run takes of memory; and the root over all that happened, by

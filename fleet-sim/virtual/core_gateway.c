@@ -223,20 +223,11 @@ static struct sim_flight *own_flight(struct base_str path)
     return flight;
 }
 
-int sim_core_gateway_ask(struct sim_core_gateway *gateway, const char *path,
-                         struct base_buffer *out)
+// Handled at once; the flight goes. The status, the body behind what `out` has.
+static int own_handle(struct sim_core_gateway *gateway, struct sim_flight *flight,
+                      struct base_buffer *out)
 {
-    struct base_str whole = base_str_of(path);
-    const char *query = strchr(path, '?');
-    size_t size = query != NULL ? (size_t)(query - path) : whole.size;
-    struct sim_flight *flight = own_flight((struct base_str){path, size});
-    if (flight == NULL) {
-        return 0;
-    }
     flight->exchange.request.authorization = BASE_STR("Bearer " ADMIN_TOKEN);
-    if (query != NULL) {
-        flight->exchange.request.query = base_str_of(query + 1);
-    }
     gw_core_handle(gateway->worker, &flight->exchange);
     for (int i = 0; !flight->finished && i < 2; i++) {
         tick(gateway);
@@ -250,6 +241,36 @@ int sim_core_gateway_ask(struct sim_core_gateway *gateway, const char *path,
     base_arena_done(&flight->arena);
     free(flight);
     return status;
+}
+
+int sim_core_gateway_ask(struct sim_core_gateway *gateway, const char *path,
+                         struct base_buffer *out)
+{
+    struct base_str whole = base_str_of(path);
+    const char *query = strchr(path, '?');
+    size_t size = query != NULL ? (size_t)(query - path) : whole.size;
+    struct sim_flight *flight = own_flight((struct base_str){path, size});
+    if (flight == NULL) {
+        return 0;
+    }
+    if (query != NULL) {
+        flight->exchange.request.query = base_str_of(query + 1);
+    }
+    return own_handle(gateway, flight, out);
+}
+
+int sim_core_gateway_tell(struct sim_core_gateway *gateway, const char *path, const char *json,
+                          struct base_buffer *out)
+{
+    struct sim_flight *flight = own_flight(base_str_of(path));
+    if (flight == NULL) {
+        return 0;
+    }
+    flight->exchange.request.method = GW_METHOD_POST;
+    flight->exchange.request.content_type = BASE_STR("application/json");
+    flight->exchange.request.body = (const uint8_t *)json;
+    flight->exchange.request.body_bytes = strlen(json);
+    return own_handle(gateway, flight, out);
 }
 
 // ---- Life

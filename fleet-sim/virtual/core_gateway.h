@@ -55,5 +55,8 @@ uint64_t sim_core_gateway_folder_bytes(const struct sim_core_gateway *gateway);
 // An operator's question, answered before it returns: the status. The body is added to `out`.
 int sim_core_gateway_ask(struct sim_core_gateway *gateway, const char *path,
                          struct base_buffer *out);
+// An operator's command, a POST with this JSON, carried out before it returns: likewise.
+int sim_core_gateway_tell(struct sim_core_gateway *gateway, const char *path, const char *json,
+                          struct base_buffer *out);
 
 #endif
