@@ -7,6 +7,7 @@
 #include "run/fleet_behaviour.h"
 #include "run/fleet_run.h"
 #include "command/option_checks.h"
+#include "command/option_people.h"
 #include "command/option_words.h"
 #include "command/scenario_file.h"
 
@@ -27,7 +28,6 @@
 #define PER_CARRIER_DEFAULT 1000
 #define RATE_DEFAULT        10000.0
 #define REAL_EVERY_DEFAULT  10000
-#define ZONES_COUNTED       10000 // devices that stand for all when a day is drawn
 #define HELP_BYTES_MAX      8192
 #define COMMANDS            "run|simulate|certify|swarm|shrink|conform|diff|verify|fork|population|law|tunnel"
 
@@ -649,46 +649,6 @@ static enum base_status check_run(struct sim_parse *parse)
     return sim_check_faults(options, &parse->words, parse->error);
 }
 
-// Where people live, as the first of them say.
-static void count_zones(const struct sim_options *options, struct sim_arrival_fleet *fleet)
-{
-    const struct sim_population population = sim_options_population(options);
-    for (uint32_t i = 0; i < ZONES_COUNTED; i++) {
-        struct sim_traits traits;
-        sim_population_draw(&population, i, &traits);
-        fleet->zone_weights[sim_traits_zone(&traits)]++;
-    }
-}
-
-static enum base_status people_read(struct sim_parse *parse)
-{
-    struct sim_options *options = parse->out;
-    struct base_error inner = {.status = BASE_OK};
-    if (options->population[0] == '\0') {
-        return BASE_OK;
-    }
-    enum base_status status = sim_people_load(options->population, &options->people, &inner);
-    return status == BASE_OK
-               ? BASE_OK
-               : base_error_set(parse->error, BASE_ERR_INVALID, "--population: %s", inner.text);
-}
-
-static enum base_status arrivals_make(struct sim_parse *parse)
-{
-    struct sim_options *options = parse->out;
-    struct sim_arrival_fleet fleet = {.devices = options->devices};
-    struct base_error inner = {.status = BASE_OK};
-    if (options->arrivals_shape[0] == '\0') {
-        return BASE_OK;
-    }
-    count_zones(options, &fleet);
-    enum base_status status =
-        sim_arrivals_new(options->arrivals_shape, &fleet, &options->arrivals, &inner);
-    return status == BASE_OK
-               ? BASE_OK
-               : base_error_set(parse->error, BASE_ERR_INVALID, "--arrivals: %s", inner.text);
-}
-
 // A run that is played again, whatever its words and its scenario say, writes into that folder
 // alone.
 static void again(struct sim_options *options)
@@ -712,8 +672,7 @@ static enum base_status check(struct sim_parse *parse)
 {
     again(parse->out);
     BASE_TRY(sim_check_junit(parse->out, parse->error));
-    BASE_TRY(people_read(parse));
-    BASE_TRY(arrivals_make(parse));
+    BASE_TRY(sim_option_people(parse->out, parse->error));
     return parse->out->local ? check_local(parse) : check_run(parse);
 }
 
