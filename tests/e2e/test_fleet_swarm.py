@@ -108,9 +108,14 @@ class FleetSwarm(unittest.TestCase):
 
     # A seed that a release reached nobody in has held nothing: it is told, and counted.
     def test_seeds_that_try_nothing_are_counted(self):
+        stack = self.enterContext(Stack())
+        folder = FleetFolder(stack)
+        folder.release("1.0.0", AT_ONCE)
+        folder.stop()
+
         def swarm(*words, status=0):
-            out = self.stack.path("few")
-            text = self.tool("swarm", *self.folder.words(), "--devices", "2", "--out", out, *words, status=status)
+            out = stack.path("few")
+            text = self.tool("swarm", *folder.words(), "--devices", "2", "--out", out, *words, status=status)
             with open(os.path.join(out, "swarm.json"), encoding="utf-8") as file:
                 return text, json.load(file)
         text, found = swarm("--seeds", "20", "--faults-until", "59", "--duration", "60")
