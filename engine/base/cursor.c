@@ -1,4 +1,5 @@
-// Byte cursors: bounds are checked here and nowhere else, so parsers above have no pointer maths.
+// Byte cursors: bounds are checked here and in the header's short functions and nowhere else, so
+// parsers above have no pointer maths.
 //
 // A cursor is a value of its caller; nothing is shared and nothing allocated. Once failed, a cursor
 // stays at its place, reads give zeros and writes do nothing.
@@ -22,43 +23,12 @@ void base_reader_init(struct base_reader *reader, const void *bytes, size_t size
     };
 }
 
-size_t base_reader_left(const struct base_reader *reader)
-{
-    base_assert(reader->start <= reader->at && reader->at <= reader->end);
-    return (size_t)(reader->end - reader->at);
-}
-
-size_t base_reader_offset(const struct base_reader *reader)
-{
-    return (size_t)(reader->at - reader->start);
-}
-
 void base_reader_fail(struct base_reader *reader, enum base_status status)
 {
     base_assert(status != BASE_OK);
     if (reader->status == BASE_OK) {
         reader->status = status;
     }
-}
-
-const uint8_t *base_reader_bytes(struct base_reader *reader, size_t size)
-{
-    if (reader->status != BASE_OK) {
-        return NULL;
-    }
-    if (size > base_reader_left(reader)) {
-        reader->status = BASE_ERR_TRUNCATED;
-        return NULL;
-    }
-    const uint8_t *bytes = reader->at;
-    reader->at += size;
-    return bytes;
-}
-
-uint8_t base_reader_u8(struct base_reader *reader)
-{
-    const uint8_t *b = base_reader_bytes(reader, 1);
-    return b != NULL ? b[0] : 0;
 }
 
 uint16_t base_reader_u16(struct base_reader *reader)
@@ -174,11 +144,6 @@ void base_writer_init(struct base_writer *writer, void *buffer, size_t capacity)
     };
 }
 
-size_t base_writer_size(const struct base_writer *writer)
-{
-    return (size_t)(writer->at - writer->start);
-}
-
 void base_writer_fail(struct base_writer *writer, enum base_status status)
 {
     base_assert(status != BASE_OK);
@@ -187,35 +152,13 @@ void base_writer_fail(struct base_writer *writer, enum base_status status)
     }
 }
 
-void base_writer_bytes(struct base_writer *writer, const void *bytes, size_t size)
-{
-    base_assert(writer->start <= writer->at && writer->at <= writer->end);
-    if (writer->status != BASE_OK) {
-        return;
-    }
-    if (size > (size_t)(writer->end - writer->at)) {
-        writer->status = BASE_ERR_TOO_LARGE;
-        return;
-    }
-    if (size > 0) {
-        memcpy(writer->at, bytes, size);
-        writer->at += size;
-    }
-}
-
 static void write_little_endian(struct base_writer *writer, uint64_t value, size_t size)
 {
-    uint8_t bytes[8];
-    base_assert(size <= sizeof(bytes));
-    for (size_t i = 0; i < size; i++) {
-        bytes[i] = (uint8_t)(value >> (8 * i));
+    uint8_t *room = base_writer_room(writer, size);
+    base_assert(size <= sizeof(value));
+    for (size_t i = 0; room != NULL && i < size; i++) {
+        room[i] = (uint8_t)(value >> (8 * i));
     }
-    base_writer_bytes(writer, bytes, size);
-}
-
-void base_writer_u8(struct base_writer *writer, uint8_t value)
-{
-    base_writer_bytes(writer, &value, 1);
 }
 
 void base_writer_u16(struct base_writer *writer, uint16_t value)
@@ -236,6 +179,10 @@ void base_writer_u64(struct base_writer *writer, uint64_t value)
 void base_writer_varint(struct base_writer *writer, uint64_t value)
 {
     uint8_t bytes[VARINT_BYTES_MAX];
+    if (value < 0x80) { // as most are
+        base_writer_u8(writer, (uint8_t)value);
+        return;
+    }
     size_t size = 0;
     while (value >= 0x80) {
         bytes[size++] = (uint8_t)(value | 0x80);

@@ -21,14 +21,6 @@ struct base_str base_str_of(const char *text)
     return (struct base_str){text, strlen(text)};
 }
 
-bool base_str_equal(struct base_str left, struct base_str right)
-{
-    if (left.size != right.size) {
-        return false;
-    }
-    return left.size == 0 || memcmp(left.data, right.data, left.size) == 0;
-}
-
 bool base_str_starts(struct base_str text, struct base_str prefix)
 {
     if (text.size < prefix.size) {

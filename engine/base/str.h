@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 BASE_C_BEGIN
 
@@ -22,7 +23,13 @@ struct base_str {
 #endif
 
 struct base_str base_str_of(const char *text); // strlen once; NULL gives the empty text
-bool base_str_equal(struct base_str left, struct base_str right);
+
+static inline bool base_str_equal(struct base_str left, struct base_str right)
+{
+    return left.size == right.size &&
+           (left.size == 0 || memcmp(left.data, right.data, left.size) == 0);
+}
+
 bool base_str_starts(struct base_str text, struct base_str prefix);
 
 // Whole text as a decimal number without sign; INVALID for anything else, OVERFLOW past 2^64-1.

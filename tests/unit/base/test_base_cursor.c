@@ -177,6 +177,15 @@ static void full_writers_write_nothing_more(void **state)
     assert_int_equal(writer.status, BASE_ERR_INVALID);
     assert_int_equal(base_writer_size(&writer), 0);
 
+    base_writer_init(&writer, bytes, 5);
+    assert_ptr_equal(base_writer_room(&writer, 3), bytes);
+    assert_ptr_equal(base_writer_room(&writer, 2), bytes + 3);
+    assert_int_equal(base_writer_size(&writer), 5);
+    assert_null(base_writer_room(&writer, SIZE_MAX));
+    assert_int_equal(writer.status, BASE_ERR_TOO_LARGE);
+    assert_null(base_writer_room(&writer, 0));
+    assert_int_equal(base_writer_size(&writer), 5);
+
     base_writer_init(&writer, NULL, 0);
     base_writer_bytes(&writer, NULL, 0);
     assert_int_equal(writer.status, BASE_OK);
