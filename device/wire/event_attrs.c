@@ -11,20 +11,26 @@
 
 #define EXPONENT_MASK 0x7ff0000000000000u
 
+// Every byte is looked up, without a branch for each: 1 may follow, 3 may begin too.
+static const uint8_t name_bytes[256] = {
+    ['a'] = 3, ['b'] = 3, ['c'] = 3, ['d'] = 3, ['e'] = 3, ['f'] = 3, ['g'] = 3, ['h'] = 3,
+    ['i'] = 3, ['j'] = 3, ['k'] = 3, ['l'] = 3, ['m'] = 3, ['n'] = 3, ['o'] = 3, ['p'] = 3,
+    ['q'] = 3, ['r'] = 3, ['s'] = 3, ['t'] = 3, ['u'] = 3, ['v'] = 3, ['w'] = 3, ['x'] = 3,
+    ['y'] = 3, ['z'] = 3, ['0'] = 1, ['1'] = 1, ['2'] = 1, ['3'] = 1, ['4'] = 1, ['5'] = 1,
+    ['6'] = 1, ['7'] = 1, ['8'] = 1, ['9'] = 1, ['_'] = 1, ['.'] = 1,
+};
+
 bool wire_event_name_ok(struct base_str name)
 {
-    if (name.size == 0 || name.size > WIRE_EVENT_ATTR_NAME_MAX || name.data[0] < 'a' ||
-        name.data[0] > 'z') {
+    const uint8_t *bytes = (const uint8_t *)name.data;
+    if (name.size == 0 || name.size > WIRE_EVENT_ATTR_NAME_MAX) {
         return false;
     }
+    uint32_t fine = name_bytes[bytes[0]] >> 1;
     for (size_t i = 1; i < name.size; i++) {
-        char c = name.data[i];
-        bool fine = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
-        if (!fine) {
-            return false;
-        }
+        fine &= name_bytes[bytes[i]];
     }
-    return true;
+    return (fine & 1) != 0;
 }
 
 // A double whose exponent is all ones is an infinity or no number.
@@ -69,11 +75,18 @@ void wire_event_value_write(struct base_writer *writer, const struct wire_event_
 
 void wire_event_attr_write(struct base_writer *writer, const struct wire_event_attr *attr)
 {
-    if (!wire_event_name_ok(attr->name)) {
+    struct base_str name = attr->name;
+    if (!wire_event_name_ok(name)) {
         base_writer_fail(writer, BASE_ERR_INVALID);
     }
-    wire_text_write(writer, attr->name, WIRE_EVENT_ATTR_NAME_MAX);
-    base_writer_u8(writer, (uint8_t)attr->type);
+    uint8_t *head = base_writer_room(writer, name.size + 2);
+    if (head == NULL) {
+        return;
+    }
+    base_assert(name.size <= WIRE_EVENT_ATTR_NAME_MAX);
+    head[0] = (uint8_t)name.size;
+    memcpy(head + 1, name.data, name.size);
+    head[1 + name.size] = (uint8_t)attr->type;
     wire_event_value_write(writer, attr);
 }
 
@@ -81,16 +94,11 @@ static void read_string(struct base_reader *reader, struct wire_event_attr *out)
 {
     size_t size = (size_t)base_reader_varint_max(reader, WIRE_EVENT_ATTRS_BYTES);
     const uint8_t *bytes = base_reader_bytes(reader, size);
-    if (bytes == NULL) {
-        return;
-    }
-    out->text = (struct base_str){(const char *)bytes, size};
-    if (!wire_text_utf8(out->text)) {
-        base_reader_fail(reader, BASE_ERR_INVALID);
-    }
+    out->text = (struct base_str){(const char *)bytes, bytes != NULL ? size : 0};
 }
 
-void wire_event_value_read(struct base_reader *reader, struct wire_event_attr *out)
+// Takes what is there as it is: bounds are looked at, and that the type is one.
+static void value_take(struct base_reader *reader, struct wire_event_attr *out)
 {
     out->text = (struct base_str){NULL, 0};
     out->integer = 0;
@@ -106,17 +114,10 @@ void wire_event_value_read(struct base_reader *reader, struct wire_event_attr *o
         return;
     case WIRE_EVENT_ATTR_REAL:
         bits = base_reader_u64(reader);
-        if (!is_finite(bits)) {
-            base_reader_fail(reader, BASE_ERR_INVALID);
-            return;
-        }
         memcpy(&out->real, &bits, sizeof(bits));
         return;
     case WIRE_EVENT_ATTR_BOOLEAN:
         out->integer = base_reader_u8(reader);
-        if (out->integer > 1) {
-            base_reader_fail(reader, BASE_ERR_INVALID);
-        }
         return;
     case WIRE_EVENT_ATTR_TYPE_END:
         break;
@@ -124,17 +125,40 @@ void wire_event_value_read(struct base_reader *reader, struct wire_event_attr *o
     base_reader_fail(reader, BASE_ERR_INVALID);
 }
 
+static bool value_ok(const struct wire_event_attr *attr)
+{
+    uint64_t bits;
+    memcpy(&bits, &attr->real, sizeof(bits));
+    bool whole = attr->type != WIRE_EVENT_ATTR_BOOLEAN || attr->integer <= 1;
+    return whole && is_finite(bits) && wire_text_utf8(attr->text);
+}
+
+void wire_event_value_read(struct base_reader *reader, struct wire_event_attr *out)
+{
+    value_take(reader, out);
+    if (reader->status == BASE_OK && !value_ok(out)) {
+        base_reader_fail(reader, BASE_ERR_INVALID);
+    }
+}
+
+void wire_event_attr_take(struct base_reader *reader, struct wire_event_attr *out)
+{
+    size_t size = base_reader_u8(reader);
+    const uint8_t *bytes = base_reader_bytes(reader, size + 1);
+    *out = (struct wire_event_attr){.type = WIRE_EVENT_ATTR_TYPE_END};
+    if (bytes != NULL) {
+        out->name = (struct base_str){(const char *)bytes, size};
+        out->type = (enum wire_event_attr_type)bytes[size];
+    }
+    value_take(reader, out);
+}
+
 void wire_event_attr_read(struct base_reader *reader, struct wire_event_attr *out)
 {
-    out->name = wire_text_read(reader, WIRE_EVENT_ATTR_NAME_MAX);
-    uint8_t type = base_reader_u8(reader);
-    if (reader->status == BASE_OK &&
-        (!wire_event_name_ok(out->name) || type >= WIRE_EVENT_ATTR_TYPE_END)) {
+    wire_event_attr_take(reader, out);
+    if (reader->status == BASE_OK && (!wire_event_name_ok(out->name) || !value_ok(out))) {
         base_reader_fail(reader, BASE_ERR_INVALID);
-        type = WIRE_EVENT_ATTR_BOOLEAN;
     }
-    out->type = (enum wire_event_attr_type)type;
-    wire_event_value_read(reader, out);
 }
 
 // At most WIRE_EVENT_ATTRS_MAX names, so comparing all pairs is cheap.

@@ -42,6 +42,8 @@ bool wire_event_name_ok(struct base_str name);
 // That names are unique is the affair of whoever reads or writes several.
 void wire_event_attr_write(struct base_writer *writer, const struct wire_event_attr *attr);
 void wire_event_attr_read(struct base_reader *reader, struct wire_event_attr *out);
+// The same of bytes that _write made or _check accepted: only looks that they are all there.
+void wire_event_attr_take(struct base_reader *reader, struct wire_event_attr *out);
 // Type and value only, as the columns of a block hold them.
 void wire_event_value_write(struct base_writer *writer, const struct wire_event_attr *attr);
 void wire_event_value_read(struct base_reader *reader, struct wire_event_attr *out);

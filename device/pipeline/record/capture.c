@@ -32,11 +32,6 @@ uint32_t dev_capture_gate_bit(enum dev_event_kind kind, uint64_t page_hash)
     return (uint32_t)(mix(page_hash + (uint64_t)kind) % DEV_CAPTURE_GATE_BITS);
 }
 
-uint32_t dev_capture_name_bit(uint64_t name_hash)
-{
-    return (uint32_t)(mix(name_hash) % DEV_CAPTURE_NAME_BITS);
-}
-
 void dev_capture_begin(struct dev_capture *capture, uint64_t secret)
 {
     memset(capture, 0, sizeof(*capture));
@@ -75,7 +70,7 @@ static void attr_add(struct dev_capture *capture, struct base_str name, struct d
         capture->attrs[capture->attr_count++] = hash;
         capture->attr_slots[slot] = (uint8_t)capture->attr_count;
     }
-    uint32_t bit = dev_capture_name_bit(hash);
+    uint32_t bit = dev_event_mark(name);
     capture->gate.names[bit / 64] |= 1ull << bit % 64;
     set->bits[index / 64] |= 1ull << index % 64;
 }

@@ -14,11 +14,11 @@
 #define DEV_PIPELINE_CAPTURE_H
 
 #include "pipeline/record/event.h"
+#include "pipeline/record/event_names.h"
 
 #define DEV_CAPTURE_NEEDS_MAX 256 // different (kind, page, name); a power of two
 #define DEV_CAPTURE_ATTRS_MAX 128 // different attribute names; beyond: all attributes are kept
 #define DEV_CAPTURE_GATE_BITS 2048
-#define DEV_CAPTURE_NAME_BITS 512
 
 struct dev_capture_need {
     uint32_t kinds;               // bits 1 << enum dev_event_kind
@@ -45,7 +45,7 @@ struct dev_capture_gate {
     uint32_t kinds; // wanted on every page
     bool every_attr;
     uint64_t pages[DEV_CAPTURE_GATE_BITS / 64];
-    uint64_t names[DEV_CAPTURE_NAME_BITS / 64];
+    uint64_t names[DEV_EVENT_MARKS / 64];
 };
 
 // About 18 KB. A value of its owner.
@@ -72,8 +72,7 @@ void dev_capture_find(const struct dev_capture *capture, enum dev_event_kind kin
 bool dev_capture_wants_attr(const struct dev_capture *capture, const struct dev_capture_set *set,
                             struct base_str name);
 
-// The bits of the gate that stand for an event and an attribute.
+// The bit of the gate that stands for an event; an attribute's is the mark of its name.
 uint32_t dev_capture_gate_bit(enum dev_event_kind kind, uint64_t page_hash);
-uint32_t dev_capture_name_bit(uint64_t name_hash);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "pipeline/record/event_names.h"
 #include "wire/event_attrs.h"
 #include "wire/event_block.h"
 
@@ -78,6 +79,28 @@ static bool name_before(const struct dev_event_attr *attrs, uint32_t at)
     return false;
 }
 
+enum base_status dev_event_attr_write(struct base_writer *writer,
+                                      const struct dev_event_attr *attrs, uint32_t at,
+                                      uint32_t mark, struct dev_event_names *names)
+{
+    const struct dev_event_attr *attr = &attrs[at];
+    const struct wire_event_attr encoded = {
+        .name = attr->name,
+        .type = (enum wire_event_attr_type)attr->type,
+        .text = attr->text,
+        .integer = attr->integer,
+        .real = attr->real,
+    };
+    base_assert(mark == dev_event_mark(attr->name));
+    bool maybe = (names->marks[mark / 64] >> mark % 64 & 1) != 0;
+    if (maybe && name_before(attrs, at)) {
+        return BASE_ERR_INVALID;
+    }
+    names->marks[mark / 64] |= UINT64_C(1) << mark % 64;
+    wire_event_attr_write(writer, &encoded);
+    return writer->status;
+}
+
 enum base_status dev_event_attrs_encode(const struct dev_event_attr *attrs, uint32_t count,
                                         uint8_t *out, size_t capacity, size_t *out_size)
 {
@@ -85,21 +108,11 @@ enum base_status dev_event_attrs_encode(const struct dev_event_attr *attrs, uint
         return BASE_ERR_TOO_LARGE;
     }
     struct base_writer writer;
+    struct dev_event_names names = {0};
     base_writer_init(&writer, out,
                      capacity < DEV_EVENT_ATTRS_BYTES ? capacity : DEV_EVENT_ATTRS_BYTES);
     for (uint32_t i = 0; i < count; i++) {
-        const struct wire_event_attr attr = {
-            .name = attrs[i].name,
-            .type = (enum wire_event_attr_type)attrs[i].type,
-            .text = attrs[i].text,
-            .integer = attrs[i].integer,
-            .real = attrs[i].real,
-        };
-        if (name_before(attrs, i)) {
-            return BASE_ERR_INVALID;
-        }
-        wire_event_attr_write(&writer, &attr);
-        BASE_TRY(writer.status);
+        BASE_TRY(dev_event_attr_write(&writer, attrs, i, dev_event_mark(attrs[i].name), &names));
     }
     *out_size = base_writer_size(&writer);
     base_assert(*out_size <= capacity && *out_size <= DEV_EVENT_ATTRS_BYTES);
@@ -114,7 +127,7 @@ bool dev_event_attr_next(const struct dev_event *event, uint32_t *at, struct dev
     struct base_reader reader;
     struct wire_event_attr attr;
     base_reader_init(&reader, event->attrs + *at, event->attrs_bytes - *at);
-    wire_event_attr_read(&reader, &attr);
+    wire_event_attr_take(&reader, &attr);
     if (reader.status != BASE_OK) {
         return false; // not what the encoder made: there is nothing to walk
     }

@@ -363,7 +363,7 @@ enum base_status dev_recorder_boot(struct dev_recorder *recorder, uint64_t now_u
 
 // ---- Draining
 
-// Leaves the wanted attributes in recorder->attrs.
+// Leaves the wanted attributes in recorder->attrs; when all are wanted, they stay where they are.
 static void filter_attrs(struct dev_recorder *recorder, const struct dev_capture_set *set,
                          struct dev_event *event)
 {
@@ -372,15 +372,22 @@ static void filter_attrs(struct dev_recorder *recorder, const struct dev_capture
     base_reader_init(&reader, event->attrs, event->attrs_bytes);
     base_writer_init(&writer, recorder->attrs, sizeof(recorder->attrs));
     uint32_t kept = 0;
+    const uint8_t *wanted = reader.at; // from here to the reader, not written yet
     for (uint32_t i = 0; i < event->attr_count; i++) {
         struct wire_event_attr attr;
         const uint8_t *from = reader.at;
-        wire_event_attr_read(&reader, &attr);
+        wire_event_attr_take(&reader, &attr);
         if (dev_capture_wants_attr(&recorder->capture, set, attr.name)) {
-            base_writer_bytes(&writer, from, (size_t)(reader.at - from));
             kept++;
+            continue;
         }
+        base_writer_bytes(&writer, wanted, (size_t)(from - wanted));
+        wanted = reader.at;
     }
+    if (kept == event->attr_count) {
+        return;
+    }
+    base_writer_bytes(&writer, wanted, (size_t)(reader.at - wanted));
     base_assert(reader.status == BASE_OK && writer.status == BASE_OK);
     event->attrs = recorder->attrs;
     event->attrs_bytes = (uint32_t)base_writer_size(&writer);

@@ -9,6 +9,7 @@
 
 #include "base/carve.h"
 #include "base/check.h"
+#include "pipeline/record/event_names.h"
 #include "wire/event_attrs.h"
 #include "wire/wiretext.h"
 
@@ -67,7 +68,7 @@ void dev_ring_gate(struct dev_ring *ring, const struct dev_capture_gate *gate, u
     for (unsigned i = 0; i < DEV_CAPTURE_GATE_BITS / 64 && !open; i++) {
         atomic_store_explicit(&ring->gate_pages[i], gate->pages[i], memory_order_relaxed);
     }
-    for (unsigned i = 0; i < DEV_CAPTURE_NAME_BITS / 64 && !open; i++) {
+    for (unsigned i = 0; i < DEV_EVENT_MARKS / 64 && !open; i++) {
         atomic_store_explicit(&ring->gate_names[i], gate->names[i], memory_order_relaxed);
     }
     atomic_store_explicit(&ring->secret, secret, memory_order_relaxed);
@@ -89,25 +90,10 @@ static bool gate_passes(const struct dev_ring *ring, const struct dev_recording 
     return (word >> bit % 64 & 1) != 0;
 }
 
-static bool attr_passes(const struct dev_ring *ring, bool every, uint64_t secret,
-                        struct base_str name)
+static bool attr_passes(const struct dev_ring *ring, uint32_t mark)
 {
-    if (every) {
-        return true;
-    }
-    uint32_t bit = dev_capture_name_bit(dev_event_hash(secret, name));
-    uint64_t word = atomic_load_explicit(&ring->gate_names[bit / 64], memory_order_relaxed);
-    return (word >> bit % 64 & 1) != 0;
-}
-
-static bool name_before(const struct dev_event_attr *attrs, uint32_t at)
-{
-    for (uint32_t i = 0; i < at; i++) {
-        if (base_str_equal(attrs[i].name, attrs[at].name)) {
-            return true;
-        }
-    }
-    return false;
+    uint64_t word = atomic_load_explicit(&ring->gate_names[mark / 64], memory_order_relaxed);
+    return (word >> mark % 64 & 1) != 0;
 }
 
 struct encoded {
@@ -122,31 +108,19 @@ static enum base_status encode(const struct dev_ring *ring, const struct dev_rec
 {
     _Static_assert(DEV_EVENT_ATTRS_BYTES <= UINT16_MAX, "a record's head has 16 bits for them");
     bool every = atomic_load_explicit(&ring->gate_every_attr, memory_order_relaxed);
-    uint64_t secret = atomic_load_explicit(&ring->secret, memory_order_relaxed);
     struct base_writer writer;
+    struct dev_event_names names = {0};
     base_writer_init(&writer, out->bytes, sizeof(out->bytes));
     out->count = 0;
     if (recording->attr_count > DEV_EVENT_ATTRS_MAX) {
         return BASE_ERR_TOO_LARGE;
     }
     for (uint32_t i = 0; i < recording->attr_count; i++) {
-        const struct dev_event_attr *attr = &recording->attrs[i];
-        if (!attr_passes(ring, every, secret, attr->name)) {
-            continue;
+        uint32_t mark = dev_event_mark(recording->attrs[i].name);
+        if (every || attr_passes(ring, mark)) {
+            BASE_TRY(dev_event_attr_write(&writer, recording->attrs, i, mark, &names));
+            out->count++;
         }
-        const struct wire_event_attr encoded = {
-            .name = attr->name,
-            .type = (enum wire_event_attr_type)attr->type,
-            .text = attr->text,
-            .integer = attr->integer,
-            .real = attr->real,
-        };
-        if (name_before(recording->attrs, i)) {
-            return BASE_ERR_INVALID;
-        }
-        wire_event_attr_write(&writer, &encoded);
-        BASE_TRY(writer.status);
-        out->count++;
     }
     out->size = (uint32_t)base_writer_size(&writer);
     return BASE_OK;

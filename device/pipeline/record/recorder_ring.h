@@ -18,7 +18,7 @@ struct dev_ring {
     _Atomic bool gate_every_attr;
     _Atomic bool idle; // the drain found nothing and wants to be woken
     _Atomic uint64_t gate_pages[DEV_CAPTURE_GATE_BITS / 64];
-    _Atomic uint64_t gate_names[DEV_CAPTURE_NAME_BITS / 64];
+    _Atomic uint64_t gate_names[DEV_EVENT_MARKS / 64];
     uint8_t *bytes; // constant
     uint64_t capacity;
 };

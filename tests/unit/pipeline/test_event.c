@@ -2,7 +2,9 @@
 #include "test_kit.h"
 
 #include "pipeline/record/event.h"
+#include "pipeline/record/event_names.h"
 #include "wire/event_attrs.h"
+#include "wire/wiretext.h"
 
 #include <math.h>
 
@@ -147,6 +149,103 @@ static void bad_attributes_are_refused(void **state)
     assert_int_equal(wire_event_attrs_check(bytes, size, 1), BASE_OK);
 }
 
+// A name that comes twice is found at any distance, also among names that share its mark.
+static void names_that_come_twice_are_found(void **state)
+{
+    (void)state;
+    uint8_t bytes[DEV_EVENT_ATTRS_BYTES];
+    char names[DEV_EVENT_ATTRS_MAX][32];
+    struct dev_event_attr attrs[DEV_EVENT_ATTRS_MAX];
+    size_t size = 0;
+    for (unsigned i = 0; i < TEST_COUNT(attrs); i++) { // the same ends and size: one mark
+        int n = snprintf(names[i], sizeof(names[i]), "the_same%02uends_of_it", i);
+        attrs[i] = (struct dev_event_attr){.name = {names[i], (size_t)n}, .type = DEV_ATTR_BOOLEAN};
+        assert_int_equal(dev_event_mark(attrs[i].name), dev_event_mark(attrs[0].name));
+    }
+    assert_int_equal(dev_event_attrs_encode(attrs, 64, bytes, sizeof(bytes), &size), BASE_OK);
+    for (unsigned length = 1; length <= DEV_EVENT_NAME_MAX; length++) {
+        for (unsigned i = 0; i < TEST_COUNT(attrs); i++) {
+            attrs[i].name = (struct base_str){names[i], (size_t)snprintf(names[i], 32, "n%u", i)};
+        }
+        char once[DEV_EVENT_NAME_MAX];
+        char again[DEV_EVENT_NAME_MAX];
+        memset(once, 'x', sizeof(once));
+        memset(again, 'x', sizeof(again));
+        unsigned first = length % 31;
+        unsigned second = 63 - length % 32;
+        attrs[first].name = (struct base_str){once, length};
+        attrs[second].name = (struct base_str){again, length};
+        assert_int_equal(dev_event_attrs_encode(attrs, 64, bytes, sizeof(bytes), &size),
+                         BASE_ERR_INVALID);
+        again[length / 2] = 'y';
+        assert_int_equal(dev_event_attrs_encode(attrs, 64, bytes, sizeof(bytes), &size), BASE_OK);
+    }
+}
+
+// Marks tell most names apart: what the gate of a recorder is for.
+static void marks_are_spread(void **state)
+{
+    (void)state;
+    struct dev_event_names names = {0};
+    unsigned used = 0;
+    for (unsigned i = 0; i < DEV_EVENT_MARKS; i++) {
+        char name[16];
+        int size = snprintf(name, sizeof(name), "%s%u", i % 2 == 0 ? "a" : "attribute_", i);
+        uint32_t mark = dev_event_mark((struct base_str){name, (size_t)size});
+        assert_true(mark < DEV_EVENT_MARKS);
+        names.marks[mark / 64] |= UINT64_C(1) << mark % 64;
+    }
+    for (unsigned i = 0; i < DEV_EVENT_MARKS; i++) {
+        used += names.marks[i / 64] >> i % 64 & 1;
+    }
+    print_message("%u marks of %u names\n", used, DEV_EVENT_MARKS);
+    assert_true(used > DEV_EVENT_MARKS / 2); // 63 % of them by chance
+}
+
+// Byte by byte, as the rules are written down.
+static bool name_fine(const char *name, size_t size)
+{
+    bool fine = size > 0 && size <= DEV_EVENT_NAME_MAX && name[0] >= 'a' && name[0] <= 'z';
+    for (size_t i = 1; fine && i < size; i++) {
+        char c = name[i];
+        fine = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+    }
+    return fine;
+}
+
+// Every byte at every place of texts of every length up to four words, in memory that ends there.
+static void texts_are_looked_at_to_the_last_byte(void **state)
+{
+    (void)state;
+    for (size_t size = 0; size <= 33; size++) {
+        for (size_t at = 0; at < (size > 0 ? size : 1); at++) {
+            for (unsigned byte = 0; byte < 256; byte++) {
+                char text[40];
+                memset(text, 'q', sizeof(text));
+                text[at] = (char)byte;
+                uint8_t *exact = test_exact((const uint8_t *)text, size);
+                struct base_str given = {(const char *)exact, size};
+                bool whole = size == 0 || byte < 0x80;
+                bool shown = size == 0 || (byte >= 0x20 && byte < 0x7f);
+                assert_int_equal(wire_text_utf8(given), whole);
+                assert_int_equal(wire_text_printable(given), shown);
+                assert_int_equal(wire_event_name_ok(given), name_fine((char *)exact, size));
+                free(exact);
+            }
+        }
+        for (size_t at = 0; at + 3 <= size; at++) { // a character of three bytes, whole and cut
+            char text[40];
+            memset(text, 'q', sizeof(text));
+            memcpy(text + at, "\xe2\x82\xac", 3);
+            struct base_str given = {text, size};
+            assert_true(wire_text_printable(given));
+            text[at + 2] = 'q';
+            assert_false(wire_text_printable(given));
+            assert_false(wire_text_utf8(given));
+        }
+    }
+}
+
 // Whatever the check accepts can be walked to its end, with as many attributes as it said.
 static void damaged_bytes_are_refused_or_walked(void **state)
 {
@@ -190,6 +289,9 @@ int main(void)
         cmocka_unit_test(the_hash_is_keyed_and_never_zero),
         cmocka_unit_test(attributes_come_back),
         cmocka_unit_test(bad_attributes_are_refused),
+        cmocka_unit_test(names_that_come_twice_are_found),
+        cmocka_unit_test(marks_are_spread),
+        cmocka_unit_test(texts_are_looked_at_to_the_last_byte),
         cmocka_unit_test(damaged_bytes_are_refused_or_walked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
