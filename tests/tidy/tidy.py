@@ -3,7 +3,7 @@
 
     tidy.py --root DIR              checks the sources
     tidy.py --root DIR --lib DIR    also checks the undefined symbols of the core archives there
-    tidy.py --self-test             breaks every rule once in a scratch tree and sees that it is reported
+    tidy.py --self-test             breaks every rule at each place that reports it, in a scratch tree, and sees that it is reported
 
 Rules: dependency rules between modules and between the parts of the gateway's core, folders (how many files, no
 circles), members with one writer, one table of routes, one door per library, sizes, private headers, parameters,
@@ -13,6 +13,7 @@ pages, files that pages name, links of pages.
 Every finding is one line: FILE:LINE: RULE: what is wrong, and what to do instead.
 """
 import argparse
+import ast
 import os
 import re
 import shutil
@@ -24,7 +25,8 @@ FILE_LINES_MAX = 800
 FUNCTION_LINES_MAX = 70
 LINE_COLUMNS_MAX = 120
 OPENING_LINES_MIN, OPENING_LINES_MAX = 3, 10
-PRIVATE_LINES_MAX = 120
+PRIVATE_LINES_MAX = 120  # of a header that is private by its name; of one that is by its use, without comments and blank lines
+PRIVATE_FILES = 3  # a header that so many files include, all of one folder, is private to it
 PROSE_COLUMNS_MAX = 120  # of a page; tables, fenced blocks, headings and what cannot be broken may be longer
 
 TABLE_RULE = r"\s*\|(\s*:?-+:?\s*\|)+\s*$"
@@ -166,6 +168,14 @@ SVC_UP = {
     ("core_worker.c", "plan/plan.h"): "... and its plan",
 }
 
+# Private by their use and still larger, which may not grow: how many lines each has.
+PRIVATE_LARGE = {
+    "engine/backend/ref/ref.h": 148,  # a line for each atomic command
+    "gateway/http/http_config.h": 131,  # a line for each setting
+    "gateway/http/stream.h": 123,
+    "gateway/http/worker.h": 160,
+}
+
 # Folders of product code: how many files lie in one, and that they use one another in one direction. The top level of the
 # gateway's core counts as two, its bottom and its top (above).
 PRODUCT = ("gateway/", "engine/", "device/", "policy/", "fleet-sim/")
@@ -302,6 +312,7 @@ class Tidy:
     def __init__(self, root):
         self.root = root
         self.findings = []
+        self.places = set()  # lines of this file that found something
         self.headings = {}  # of pages that are linked to
         self.files = self.list_files()
         self.sources = [f for f in self.files if f.endswith((".c", ".h", ".cu", ".cuh"))]
@@ -323,6 +334,7 @@ class Tidy:
             return file.read().split("\n")
 
     def report(self, name, line, rule, text):
+        self.places.add(sys._getframe(1).f_lineno)
         self.findings.append(f"{name}:{line}: {rule}: {text}")
 
     # ---- rules over one file ---------------------------------------------------------------------------------
@@ -372,6 +384,12 @@ class Tidy:
             other = svc_level(SVC + found.group(1)) if found else None
             if other is not None and other > level and (name[len(SVC):], found.group(1)) not in SVC_UP:
                 self.report(name, number, "parts", f"{found.group(1)} is above it: move what both need down, or pass a function")
+
+    def check_allowed_up(self):
+        """What may reach up does: an exception that nobody needs is gone."""
+        for name, target in sorted(SVC_UP):
+            if SVC + name in self.sources and SVC + target not in [other for _, other in self.included(SVC + name)]:
+                self.report(SVC + name, 1, "parts", f"may include {target}, and does not: take it out of tests/tidy/tidy.py")
 
     def check_pipeline(self, name, lines):
         """The folders of the data pipeline include one another in one direction."""
@@ -541,6 +559,24 @@ class Tidy:
         if shared and len(lines) - 1 > PRIVATE_LINES_MAX:
             self.report(name, PRIVATE_LINES_MAX, "private", f"{len(lines) - 1} lines; at most {PRIVATE_LINES_MAX}: "
                         "give each part an owner with a header of its own")
+
+    def check_private_by_use(self):
+        """The same of a header whatever its name, that files of its folder alone include; templates of kernels are functions."""
+        users = {}
+        for name in self.sources:
+            if name.startswith(PRODUCT):
+                for _, target in self.included(name):
+                    users.setdefault(target, set()).add(name)
+        for name, by in sorted(users.items()):
+            alone = {os.path.dirname(user) for user in by} == {os.path.dirname(name)} and len(by) >= PRIVATE_FILES
+            if name.endswith(".h") and alone and not name.startswith(KERNELS):
+                lines = sum(1 for line in self.read(name) if line.strip() and not line.strip().startswith("//"))
+                most = PRIVATE_LARGE.get(name, PRIVATE_LINES_MAX)
+                if lines < PRIVATE_LARGE.get(name, 0):
+                    self.report(name, 1, "private", f"{lines} lines without comments, less than tests/tidy/tidy.py allows it: say so there")
+                if lines > most:
+                    self.report(name, 1, "private", f"{lines} lines without comments, and {os.path.dirname(name)} alone includes it; "
+                                f"at most {most}: give each part an owner with a header of its own")
 
     def check_banned(self, name, lines):
         if module_of(name) in (None, "tests"):
@@ -779,6 +815,8 @@ class Tidy:
                 self.check_words(name, self.read(name))
         self.check_names()
         self.check_folders()
+        self.check_private_by_use()
+        self.check_allowed_up()
         self.check_asserts()
         if formatting:
             self.check_format()
@@ -871,6 +909,12 @@ BREAKS = [
     ("size", "policy/bad.c", OPENING + "\n" * (FILE_LINES_MAX + 1)),
     ("size", "policy/bad.c", OPENING + "int f(void)\n{\n" + "    f();\n" * (FUNCTION_LINES_MAX + 1) + "}\n"),
     ("private", "policy/bad_private.h", GOOD_H.replace("int pol_good(void);", "int pol_good(void);\n" * PRIVATE_LINES_MAX)),
+    ("size", "policy/bad.c", OPENING + "// " + "x" * LINE_COLUMNS_MAX + "\n"),
+    ("private", "policy/stat/bad.h", {"policy/stat/bad.h": GOOD_H.replace("int pol_good(void);", "int pol_good(void);\n" * PRIVATE_LINES_MAX),
+                                      **{f"policy/stat/use{i}.c": OPENING + '#include "policy/stat/bad.h"\n' for i in range(PRIVATE_FILES)}}),
+    ("private", "gateway/http/stream.h", {"gateway/http/stream.h": GOOD_H.replace("POL_GOOD", "STREAM"),
+                                          **{f"gateway/http/use{i}.c": OPENING + '#include "http/stream.h"\n' for i in range(PRIVATE_FILES)}}),
+    ("parts", "gateway/svc/core_worker.h", including("WORKER", "svc/core.h")),
     ("banned", "policy/sub/bad.c", OPENING + '#include "../good.h"\n'),
     ("banned", "gateway/svc/bad.c", OPENING + "#include <svc/core.h>\n"),
     ("banned", "policy/bad.c", OPENING + "void f(char *a)\n{\n    strcpy(a, a);\n}\n"),
@@ -885,11 +929,16 @@ BREAKS = [
     ("shape", "policy/bad.c", "int f(void);\n"),
     ("shape", "policy/bad.c", "// A file.\n// Called by tests.\nint f(void);\n"),
     ("shape", "policy/bad.c", "// A file.\n" * (OPENING_LINES_MAX + 1) + "int f(void);\n"),
+    ("shape", "policy/bad.c", {"policy/bad.c": OPENING + '#include "policy/good.h"\n', "policy/bad.h": GOOD_H.replace("GOOD", "BAD")}),
+    ("shape", "policy/bad.c", OPENING + "int f(void)\n{\n\treturn 1;\n}\n"),
+    ("format", "policy/bad.c", OPENING + "int f( void )\n{\n    return 1;\n}\n"),
     ("names", "policy/sub/good.c", OPENING),
     ("words", "docs/bad.md", "see /wor" + "k/main\n"),
     ("link", "docs/bad.md", "see [it](../policy/gone.c)\n"),
     ("link", "docs/bad.md", "see [it](good.md#the-3-part)\n"),
     ("walk", "docs/ARCHITECTURE.md", "**A walk: 2 steps.**\n\n| step | function | file |\n|---|---|---|\n| 1 | `pol_good` | `good.c` | what |\n\nEnd.\n"),
+    ("walk", "docs/ARCHITECTURE.md", "**A walk: 1 steps.**\n\n| step | function | file |\n|---|---|---|\n| 2 | `pol_good` | `good.c` | what |\n\nEnd.\n"),
+    ("walk", "docs/ARCHITECTURE.md", "**A walk: 1 steps.**\n\n| step | function | file |\n|---|---|---|\n| 1 | pol_good | `good.c` | what |\n\nEnd.\n"),
     ("walk", "docs/ARCHITECTURE.md", "| step | function | file |\n|---|---|---|\n| 1 | `pol_gone` | `good.c` | what |\n"),
     ("named", "docs/HACKING.md", "see `good.h`, `policy/good.c` and `policy/gone.c`\n"),
     ("page", "docs/bad.md", "```\nopen to the end\n"),
@@ -901,28 +950,91 @@ BREAKS = [
 ]
 
 
+# Rule, what its finding names, files, and archives with the sources they are made of; None: the archive is not there.
+BROKEN_ARCHIVES = [
+    ("symbols", "is missing", {}, {"libwalle-gateway-svc.a": None}),
+    ("symbols", "malloc is not in", {}, {"libwalle-policy.a": {"bad.c": "void *malloc(unsigned long); void *f(void) { return malloc(1); }"}}),
+    ("symbols", "base_clock_mono_us: the core", {},
+     {"libwalle-policy.a": {"bad.c": "int base_clock_mono_us(void); int f(void) { return base_clock_mono_us(); }"}}),
+    ("parts", "gw_high is of gateway/svc/view/high.c", {"gateway/svc/view/high.c": OPENING, "gateway/svc/access/low.c": OPENING},
+     {"libwalle-gateway-svc.a": {"high.c": "int gw_high(void) { return 1; }", "low.c": "int gw_high(void); int gw_low(void) { return gw_high(); }"}}),
+]
+
+
+class Scratch:
+    """A clean tree, and what is broken in it."""
+
+    def __init__(self, root):
+        self.root = root
+        for name, content in {"policy/good.c": GOOD, "policy/good.h": GOOD_H, "engine/base/status.h": GOOD_H,
+                              "gateway/http/worker.h": GOOD_H.replace("good", "worker"), "docs/good.md": GOOD_PAGE}.items():
+            self.write(name, content)
+
+    def write(self, name, content):
+        path = os.path.join(self.root, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(content)
+
+    def archive(self, name, sources):
+        """An archive of what the files of `sources` define and call, its members named as CMake names them."""
+        objects = []
+        for source, code in sources.items():
+            self.write(os.path.join("lib", source), code)
+            path = os.path.join(self.root, "lib", source)
+            subprocess.run(["cc", "-w", "-c", path, "-o", path + ".o"], check=True)
+            objects.append(path + ".o")
+        subprocess.run(["ar", "rc", os.path.join(self.root, "lib", name), *objects], check=True)
+        for path in objects:
+            os.remove(path)
+            os.remove(path[:-2])
+
+    def archives(self, broken):
+        """All core archives, those of `broken` with what is wrong in them."""
+        self.write("tests/tidy/core_symbols", "memcpy\n")
+        for name in sorted(set(CORES) | {friend for friends in CORES.values() for friend in friends}):
+            if broken.get(name, ()) is not None:
+                self.archive(name, broken.get(name, {f"empty_{name[9:-2].replace('-', '_')}.c": "extern int nothing;"}))
+        return os.path.join(self.root, "lib")
+
+
+def report_places():
+    """The lines of this file that report something."""
+    with open(os.path.realpath(__file__), encoding="utf-8") as file:
+        tree = ast.parse(file.read())
+    return {node.lineno for node in ast.walk(tree)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "report"}
+
+
 def self_test():
-    failures = 0
-    for rule, path, text in BREAKS:
+    failures, places = 0, set()
+    everything = [
+        *((rule, path, text, None) for rule, path, text in BREAKS), *BROKEN_ARCHIVES]
+    for rule, path, text, broken in everything:
         with tempfile.TemporaryDirectory() as root:
-            tree = {"policy/good.c": GOOD, "policy/good.h": GOOD_H, "engine/base/status.h": GOOD_H,
-                    "gateway/http/worker.h": GOOD_H.replace("good", "worker"), "docs/good.md": GOOD_PAGE}
-            def write(name, content):
-                os.makedirs(os.path.dirname(os.path.join(root, name)), exist_ok=True)
-                with open(os.path.join(root, name), "w", encoding="utf-8") as file:
-                    file.write(content)
-            for name, content in tree.items():
-                write(name, content)
-            clean = Tidy(root).run(formatting=False)
+            scratch = Scratch(root)
+            formatting = rule == "format"
+            if formatting:
+                scratch.write(".clang-format", "IndentWidth: 4\nBreakBeforeBraces: Linux\nColumnLimit: 100\n")
+            lib = scratch.archives({}) if broken is not None else None
+            clean = Tidy(root).run(lib, formatting)
             for name, content in (text if isinstance(text, dict) else {path: text}).items():
-                write(name, content)
-            broken = Tidy(root).run(formatting=False)
-            hit = any(f": {rule}: " in finding and finding.startswith(path) for finding in broken)
+                scratch.write(name, content)
+            if broken is not None:
+                shutil.rmtree(lib)
+                scratch.archives(broken)
+            tidy = Tidy(root)
+            hit = any(f": {rule}: " in finding and (path in finding if lib else finding.startswith(path)) for finding in tidy.run(lib, formatting))
+            places |= tidy.places
             if clean or not hit:
                 failures += 1
-                print(f"self-test: rule {rule} on {path}: clean {clean}, broken {broken}")
-    print(f"self-test: {len(BREAKS) - failures} of {len(BREAKS)} broken trees reported")
-    return 1 if failures else 0
+                print(f"self-test: rule {rule} on {path}: clean {clean}, broken {tidy.findings}")
+    unbroken = sorted(report_places() - places)
+    for line in unbroken:
+        print(f"self-test: line {line} of tidy.py reported nothing: add what breaks its rule to BREAKS")
+    print(f"self-test: {len(everything) - failures} of {len(everything)} broken trees reported, "
+          f"{len(report_places()) - len(unbroken)} of {len(report_places())} places that report")
+    return 1 if failures or unbroken else 0
 
 
 def main():
