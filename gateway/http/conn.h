@@ -90,6 +90,7 @@ struct gw_conn {
     uint64_t idle_ms;   // since when there is no stream
     uint64_t begun_ms;  // when it was accepted
     uint64_t paused_ms; // until when it is not read; 0: it is
+    uint64_t dated_s;   // which second's date an answer said last
     struct gw_frame_scan scan;
     struct gw_header_guard headers;
     struct gw_send_guard sending;
@@ -97,7 +98,8 @@ struct gw_conn {
     struct pol_ratelimit controls;
 };
 
-#define GW_CONN_LINGER_MS 1000 // our side is shut: for the peer to shut its own
+#define GW_CONN_ANSWER_TABLE_BYTES 1024 // HPACK table of our answers; 2 to 3 times that in memory
+#define GW_CONN_LINGER_MS          1000 // our side is shut: for the peer to shut its own
 
 struct gw_conn_origin {
     struct gw_peer_address peer; // counted in the table of peers

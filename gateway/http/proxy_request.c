@@ -252,11 +252,13 @@ static bool is_dropped_reply_field(int status, struct base_str name)
            is_one_of(name, dropped, sizeof(dropped) / sizeof(dropped[0]));
 }
 
+// Not put into the connection's header table: what an upstream says is its own, and one secret next
+// to what somebody else may choose could be guessed from sizes (RFC 7541, 7.1).
 static nghttp2_nv field(struct base_str name, struct base_str value)
 {
-    return (nghttp2_nv){(uint8_t *)(uintptr_t)name.data, (uint8_t *)(uintptr_t)value.data,
-                        name.size, value.size,
-                        NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE};
+    return (nghttp2_nv){
+        (uint8_t *)(uintptr_t)name.data, (uint8_t *)(uintptr_t)value.data, name.size, value.size,
+        NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE | NGHTTP2_NV_FLAG_NO_INDEX};
 }
 
 size_t gw_proxy_reply_fields(const struct gw_h1_message *response, char *status_text,
@@ -269,7 +271,11 @@ size_t gw_proxy_reply_fields(const struct gw_h1_message *response, char *status_
     status_text[0] = (char)('0' + response->status / 100);
     status_text[1] = (char)('0' + response->status / 10 % 10);
     status_text[2] = (char)('0' + response->status % 10);
-    out[count++] = field(BASE_STR(":status"), (struct base_str){status_text, 3});
+    out[count] = field(BASE_STR(":status"), (struct base_str){status_text, 3});
+    if (gw_stream_status_common(response->status)) {
+        out[count].flags &= (uint8_t)~NGHTTP2_NV_FLAG_NO_INDEX;
+    }
+    count++;
     for (uint32_t i = 0; i < response->field_count; i++) {
         const struct gw_h1_field *from = &response->fields[i];
         if (!is_dropped_reply_field(response->status, from->name) &&

@@ -9,17 +9,46 @@
 #include "http/proxy_ride.h"
 #include "http/worker.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #define REPLY_FIELDS_MAX (GW_REPLY_HEADERS_MAX + 3) // :status, content-length, date
 #define NO_COPY          (NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE)
 
-static nghttp2_nv field(struct base_str name, struct base_str value)
+// ---- Fields. What a connection's header table is given costs memory of it, and pays only where
+// many answers go out that say the same: on a connection that carried some, of fields that stay.
+
+#define BUSY_STREAM 64 // from there on a connection carries many
+
+static nghttp2_nv field(struct base_str name, struct base_str value, bool indexed)
 {
+    uint8_t flags = indexed ? NO_COPY : NO_COPY | NGHTTP2_NV_FLAG_NO_INDEX;
     return (nghttp2_nv){(uint8_t *)(uintptr_t)name.data, (uint8_t *)(uintptr_t)value.data,
-                        name.size, value.size, NO_COPY};
+                        name.size, value.size, flags};
+}
+
+bool gw_stream_status_common(int status)
+{
+    return status == 200 || status == 204 || status == 206 || status == 304 || status == 400 ||
+           status == 404 || status == 500;
+}
+
+// Has this field the same few values in all answers?
+static bool stays(struct base_str name)
+{
+    return base_str_equal(name, BASE_STR("content-type")) ||
+           base_str_equal(name, BASE_STR("cache-control")) ||
+           base_str_equal(name, BASE_STR("accept-ranges")) ||
+           base_str_equal(name, BASE_STR("vary")) ||
+           base_str_equal(name, BASE_STR("content-encoding"));
+}
+
+// One date lasts a second: it is worth a place when the connection says it again in that second.
+static bool is_said_again(struct gw_conn *conn)
+{
+    bool again = conn->dated_s == conn->worker->date_s;
+    conn->dated_s = conn->worker->date_s;
+    return again;
 }
 
 const char *gw_stream_title(int status)
@@ -160,8 +189,12 @@ static struct base_str status_text(struct gw_stream_work *work, int status)
 
 static struct base_str length_text(struct gw_stream_work *work, uint64_t bytes)
 {
-    int size = snprintf(work->length_text, sizeof(work->length_text), "%" PRIu64, bytes);
-    return (struct base_str){work->length_text, (size_t)size};
+    size_t at = sizeof(work->length_text);
+    do {
+        work->length_text[--at] = (char)('0' + bytes % 10);
+        bytes /= 10;
+    } while (bytes > 0);
+    return (struct base_str){work->length_text + at, sizeof(work->length_text) - at};
 }
 
 static bool has_body(int status)
@@ -186,16 +219,21 @@ static size_t fill_fields(struct gw_stream *stream, const struct gw_reply *reply
                           nghttp2_nv *fields)
 {
     struct gw_stream_work *work = stream->work;
+    struct gw_conn *conn = stream->conn;
+    bool busy = conn->last_stream > BUSY_STREAM;
     size_t count = 0;
-    fields[count++] = field(BASE_STR(":status"), status_text(work, reply->status));
+    fields[count++] = field(BASE_STR(":status"), status_text(work, reply->status),
+                            gw_stream_status_common(reply->status));
     for (uint32_t i = 0; i < reply->header_count; i++) {
-        fields[count++] = field(reply->headers[i].name, reply->headers[i].value);
+        const struct gw_header *header = &reply->headers[i];
+        fields[count++] = field(header->name, header->value, busy && stays(header->name));
     }
     if (has_body(reply->status)) {
-        fields[count++] = field(BASE_STR("date"), gw_http_worker_date(stream->conn->worker));
+        struct base_str date = gw_http_worker_date(conn->worker);
+        fields[count++] = field(BASE_STR("date"), date, busy && is_said_again(conn));
         if (reply->kind != GW_REPLY_STREAM && reply->kind != GW_REPLY_DUPLEX) {
             uint64_t bytes = reply->kind == GW_REPLY_BLOB ? reply->blob_bytes : reply->body_bytes;
-            fields[count++] = field(BASE_STR("content-length"), length_text(work, bytes));
+            fields[count++] = field(BASE_STR("content-length"), length_text(work, bytes), false);
         }
     }
     base_check(count <= REPLY_FIELDS_MAX);
@@ -211,7 +249,7 @@ static void commit_tunnel(struct gw_stream *stream, nghttp2_nv *fields, size_t c
         return;
     }
     for (size_t i = 0; i < count; i++) {
-        fields[i].flags = NGHTTP2_NV_FLAG_NONE; // the arena does not stay
+        fields[i].flags &= (uint8_t)~NO_COPY; // the arena does not stay
     }
     gw_stream_set_state(stream, GW_STREAM_TUNNEL);
     submit(stream, fields, count, true);
@@ -222,7 +260,7 @@ static void commit_tunnel(struct gw_stream *stream, nghttp2_nv *fields, size_t c
 static void commit_hints(struct gw_stream *stream, nghttp2_nv *fields, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        fields[i].flags = NGHTTP2_NV_FLAG_NONE; // the arena does not stay
+        fields[i].flags &= (uint8_t)~NO_COPY; // the arena does not stay
     }
     if (stream->head || gw_hint_stream_open(stream) != BASE_OK) {
         gw_stream_set_state(stream, GW_STREAM_REPLYING);

@@ -288,7 +288,7 @@ static void set_options(struct gw_http_worker *worker)
     nghttp2_option *option = worker->option;
     nghttp2_option_set_no_closed_streams(option, 1);
     nghttp2_option_set_no_auto_window_update(option, 1);
-    nghttp2_option_set_max_deflate_dynamic_table_size(option, 0);
+    nghttp2_option_set_max_deflate_dynamic_table_size(option, GW_CONN_ANSWER_TABLE_BYTES);
     nghttp2_option_set_max_continuations(option, worker->limits.continuations);
     // Ours counts first (h2_events.c); nghttp2's own would answer INTERNAL_ERROR.
     nghttp2_option_set_stream_reset_rate_limit(option, 2 * worker->limits.resets_burst,

@@ -52,8 +52,12 @@ def digits(data):
 def status_of(payload):
     """Status of a response's header block: indexed, or a literal with indexed name."""
     at = 0
-    while payload[at] & 0xe0 == 0x20:
+    while payload[at] & 0xe0 == 0x20:  # a new size of the table: five bits, or more bytes behind them
+        more = payload[at] & 0x1f == 0x1f
         at += 1
+        while more:
+            more = payload[at] & 0x80 != 0
+            at += 1
     first = payload[at]
     if first & 0x80:
         return STATUS.get(first & 0x7f)

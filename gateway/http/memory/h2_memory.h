@@ -7,8 +7,8 @@
 //   given back to the kernel when it holds only zeros (gw_h2_memory_trim), so that nothing is seen
 //   of it from above.
 // - Small blocks are kept for reuse: nghttp2 asks for a dozen with each stream.
-// - The ring of the header compressor is never used by a server that does not index what it sends;
-//   those lie together, so that their pages are never touched.
+// - The ring of the header compressor is used by a server only for what it indexes, and it does not
+//   on most connections (stream_reply.c); those lie together, so that their pages are not touched.
 //
 // One owner, one thread.
 #ifndef GW_H2_MEMORY_H

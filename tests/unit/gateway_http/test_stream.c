@@ -55,6 +55,67 @@ static void test_one_reply_and_everything_back(void **state)
     assert_int_equal(rig->worker->work_pool_count, 1);
 }
 
+struct answer_head {
+    char text[512]; // "name: value;" of each field
+    size_t bytes;   // of its block
+};
+
+// The head of the answer on a stream, as a client's header table makes it out.
+static void read_head(const struct stream_rig *rig, nghttp2_hd_inflater *inflater, uint8_t stream,
+                      struct answer_head *out)
+{
+    *out = (struct answer_head){0};
+    for (size_t at = 0; at + FRAME_HEAD <= rig->seen_bytes;) {
+        const uint8_t *head = rig->seen + at;
+        size_t size = (size_t)head[0] << 16 | (size_t)head[1] << 8 | head[2];
+        const uint8_t *block = head + FRAME_HEAD;
+        size_t left = head[3] == NGHTTP2_HEADERS && head[8] == stream ? size : 0;
+        out->bytes += left;
+        for (int flags = 0; left > 0 || (flags & NGHTTP2_HD_INFLATE_EMIT) != 0;) {
+            nghttp2_nv field;
+            ssize_t used = nghttp2_hd_inflate_hd2(inflater, &field, &flags, block, left, 1);
+            assert_true(used >= 0);
+            block += used;
+            left -= (size_t)used;
+            if ((flags & NGHTTP2_HD_INFLATE_EMIT) != 0) {
+                size_t end = strlen(out->text);
+                (void)snprintf(out->text + end, sizeof(out->text) - end, "%.*s: %.*s;",
+                               (int)field.namelen, field.name, (int)field.valuelen, field.value);
+            }
+        }
+        at += FRAME_HEAD + size;
+    }
+    (void)nghttp2_hd_inflate_end_headers(inflater);
+}
+
+// A connection that carries many answers says what stays in a byte each; one with a few has no
+// table for it.
+static void test_answers_of_a_busy_connection_are_short(void **state)
+{
+    struct stream_rig *rig = *state;
+    nghttp2_hd_inflater *inflater = NULL;
+    assert_int_equal(nghttp2_hd_inflate_new(&inflater), 0);
+    size_t first = 0;
+    size_t shortest = SIZE_MAX;
+    for (uint8_t id = 1; id < 161; id += 2) {
+        struct answer_head head;
+        stream_rig_request(rig, id, "/x", END_STREAM);
+        read_head(rig, inflater, id, &head);
+        if (strncmp(head.text, ":status: 200;content-type: text/plain;date: ", 44) != 0 ||
+            strstr(head.text, " GMT;content-length: 100;") == NULL) {
+            fail_msg("stream %d: %s", id, head.text);
+        }
+        first = id == 1 ? head.bytes : first;
+        shortest = head.bytes < shortest ? head.bytes : shortest;
+        size_t table = nghttp2_hd_inflate_get_dynamic_table_size(inflater);
+        assert_true(id > 64 || table == 0);
+        assert_true(table <= GW_CONN_ANSWER_TABLE_BYTES);
+    }
+    assert_true(first > 30);
+    assert_true(shortest < 10);
+    nghttp2_hd_inflate_del(inflater);
+}
+
 static void test_a_hint_stream_keeps_no_request(void **state)
 {
     struct stream_rig *rig = *state;
@@ -240,6 +301,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_states_follow_each_other_as_drawn),
         RIG_TEST(test_one_reply_and_everything_back),
+        RIG_TEST(test_answers_of_a_busy_connection_are_short),
         RIG_TEST(test_a_hint_stream_keeps_no_request),
         RIG_TEST(test_a_stream_that_goes_while_the_core_works),
         RIG_TEST(test_a_connection_that_goes_while_the_core_works),
