@@ -231,6 +231,23 @@ static void commit_group(struct gw_store *store, uint32_t count)
     }
 }
 
+static bool is_urgent(struct gw_store *store)
+{
+    pthread_mutex_lock(&store->queue_lock);
+    bool urgent = store->queue_urgent || store->stopping;
+    pthread_mutex_unlock(&store->queue_lock);
+    return urgent;
+}
+
+// Waits for company of what is in the queue. The bell may have been rung for the first of them,
+// while the group before was being written: that is no reason to hurry.
+static void gather(struct gw_store *store)
+{
+    if (gw_bell_wait(&store->bell, store->commit_delay_us) && !is_urgent(store)) {
+        (void)gw_bell_wait(&store->bell, store->commit_delay_us);
+    }
+}
+
 void *gw_store_writer_main(void *arg)
 {
     struct gw_store *store = arg;
@@ -249,7 +266,7 @@ void *gw_store_writer_main(void *arg)
             continue;
         }
         if (!urgent && !stop) {
-            (void)gw_bell_wait(&store->bell, store->commit_delay_us);
+            gather(store);
         }
         uint32_t count = take_group(store);
         if (count > 0) {

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <lmdb.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -256,6 +257,57 @@ static void test_groups_and_refusals(void **state)
         }
     }
     gw_store_close(store);
+}
+
+struct follower {
+    struct put put; // first
+    struct gw_store *store;
+    struct follower *next; // posted by the writer when this one is done
+    sem_t *done;
+};
+
+static void follower_done(struct gw_store_op *self, enum base_status status)
+{
+    struct follower *follower = (struct follower *)self;
+    assert_int_equal(status, BASE_OK);
+    if (follower->next != NULL) {
+        assert_int_equal(gw_store_submit(follower->store, &follower->next->put.op), BASE_OK);
+    }
+    sem_post(follower->done);
+}
+
+// What comes while a group is written waits for company as what comes to a writer that sleeps.
+static void test_company_is_waited_for_behind_a_group(void **state)
+{
+    (void)state;
+    struct gw_store_options options = {.dir = dir,
+                                       .commit_delay_us = UINT32_MAX}; // more than an hour
+    struct gw_store *store = NULL;
+    struct base_error error = {0};
+    struct gw_store_stats before;
+    struct gw_store_stats after;
+    sem_t done;
+    assert_int_equal(sem_init(&done, 0, 0), 0);
+    assert_int_equal(gw_store_open(&options, &store, &error), BASE_OK);
+    struct follower three[3];
+    for (uint64_t i = 0; i < 3; i++) {
+        three[i] = (struct follower){.put = {.id = 1 + i, .size = 100}, .store = store};
+        three[i].done = &done;
+        three[i].put.op.apply = put_apply;
+        three[i].put.op.done = follower_done;
+    }
+    three[0].put.op.urgent = true;
+    three[0].next = &three[1];
+    gw_store_stats(store, &before);
+    assert_int_equal(gw_store_submit(store, &three[0].put.op), BASE_OK);
+    assert_int_equal(sem_wait(&done), 0);
+    assert_int_equal(gw_store_submit(store, &three[2].put.op), BASE_OK);
+    assert_int_equal(put_wait(store, 4, 100), BASE_OK); // urgent: they all go
+    gw_store_stats(store, &after);
+    assert_int_equal(after.operations - before.operations, 4);
+    assert_int_equal(after.commits - before.commits, 2);
+    gw_store_close(store);
+    sem_destroy(&done);
 }
 
 // ---- Blobs
@@ -532,6 +584,8 @@ int main(void)
                                         remove_dir),
         cmocka_unit_test_setup_teardown(test_full_disk, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_groups_and_refusals, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(test_company_is_waited_for_behind_a_group, make_dir,
+                                        remove_dir),
         cmocka_unit_test_setup_teardown(test_without_a_thread, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_blobs, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_leftovers_are_removed, make_dir, remove_dir),
