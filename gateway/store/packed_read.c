@@ -18,7 +18,7 @@ struct gw_lent {
 uint64_t gw_packed_row_of(struct gw_packed *packed, uint64_t id)
 {
     pthread_rwlock_rdlock(&packed->lock);
-    uint64_t row = gw_row_index_get(&packed->index, id);
+    uint64_t row = gw_id_rows_get(&packed->last, id);
     pthread_rwlock_unlock(&packed->lock);
     return row;
 }
@@ -26,7 +26,7 @@ uint64_t gw_packed_row_of(struct gw_packed *packed, uint64_t id)
 uint64_t gw_packed_count(struct gw_packed *packed)
 {
     pthread_rwlock_rdlock(&packed->lock);
-    uint64_t count = packed->index.count;
+    uint64_t count = packed->last.count;
     pthread_rwlock_unlock(&packed->lock);
     return count;
 }
@@ -74,7 +74,7 @@ static enum base_status read_now(struct gw_store_read *read, uint64_t id, struct
     base_assert(read->txn != NULL); // its gate is held
     pthread_rwlock_rdlock(&store->packed.lock);
     int rc = gw_store_pool_take(store, &now);
-    uint64_t row = gw_row_index_get(&store->packed.index, id);
+    uint64_t row = gw_id_rows_get(&store->packed.last, id);
     pthread_rwlock_unlock(&store->packed.lock);
     if (rc != 0) {
         return gw_store_status(rc);
@@ -121,7 +121,7 @@ enum base_status gw_packed_read(struct gw_store_read *read, uint64_t id, struct 
 void gw_packed_ids(struct gw_packed *packed, uint64_t from, struct gw_id_chunk *out)
 {
     pthread_rwlock_rdlock(&packed->lock);
-    gw_id_order_next(&packed->order, from, out);
+    gw_id_rows_next(&packed->last, from, out);
     pthread_rwlock_unlock(&packed->lock);
 }
 
@@ -138,7 +138,7 @@ static void next_ids(const struct source *source, uint64_t from, struct gw_id_ch
         return;
     }
     const struct gw_packed *packed = &source->txn->store->packed;
-    gw_id_order_next(&packed->order, from, out);
+    gw_id_rows_next(&packed->last, from, out);
     for (size_t i = 0; i < packed->staged.capacity; i++) { // those that went are asked for in vain
         const struct gw_row_entry *entry = &packed->staged.entries[i];
         if (entry->seq != 0 && entry->id >= from) {

@@ -1,6 +1,6 @@
-// The map behind a packed table: open addressing, the next place where one is taken, and removal
-// that moves the following ones back, so that no marks of removed ones gather. Called by
-// store_packed.c, on the writer thread to change it and from any thread to look, under its lock.
+// The map of what is staged for a packed table: open addressing, the next place where one is taken,
+// and removal that moves the following ones back, so that no marks of removed ones gather. Called
+// by store_packed.c on the writer thread alone.
 #include "store/row_index.h"
 
 #include "base/check.h"
@@ -44,8 +44,9 @@ static size_t find(const struct gw_row_index *index, uint64_t id)
     return at;
 }
 
-enum base_status gw_row_index_larger(const struct gw_row_index *index, size_t more,
-                                     struct gw_row_index *out)
+// A copy with room for so many more.
+static enum base_status make_larger(const struct gw_row_index *index, size_t more,
+                                    struct gw_row_index *out)
 {
     size_t capacity = index->capacity != 0 ? index->capacity : CAPACITY_FIRST;
     if (more > SIZE_MAX / 4 / sizeof(struct gw_row_entry) - index->count) {
@@ -75,7 +76,7 @@ enum base_status gw_row_index_reserve(struct gw_row_index *index, size_t more)
         return BASE_OK;
     }
     struct gw_row_index larger;
-    BASE_TRY(gw_row_index_larger(index, more, &larger));
+    BASE_TRY(make_larger(index, more, &larger));
     gw_row_index_done(index);
     *index = larger;
     return BASE_OK;

@@ -1,6 +1,6 @@
-// Which row of a packed table is the newest of each id: a map from ids to row numbers in memory, 16
-// bytes a place, at most three quarters of them taken. Ids are the outside's to choose, so places
-// follow from the process's key.
+// Which rows a transaction wrote of which ids: a map from ids to row numbers in memory, 16 bytes a
+// place, at most three quarters of them taken. Ids are the outside's to choose, so places follow
+// from the process's key.
 //
 // The caller owns the struct and what locks it needs. Putting cannot fail where room was made.
 #ifndef GW_ROW_INDEX_H
@@ -28,10 +28,6 @@ struct gw_row_index {
 void gw_row_index_init(struct gw_row_index *index, const struct base_hash_key *key);
 void gw_row_index_done(struct gw_row_index *index);
 bool gw_row_index_has_room(const struct gw_row_index *index, size_t more);
-// A copy with room for so many more; `index` stays as it is, so that it can be read meanwhile.
-// NOMEM.
-BASE_NODISCARD enum base_status gw_row_index_larger(const struct gw_row_index *index, size_t more,
-                                                    struct gw_row_index *out);
 // Makes room in place. NOMEM.
 BASE_NODISCARD enum base_status gw_row_index_reserve(struct gw_row_index *index, size_t more);
 // 0: there is none.

@@ -355,15 +355,13 @@ static void end_device(struct salvage *salvage, MDB_val key, MDB_val value)
 // Of how many devices a record is saved: who has one shows when all rows are there.
 static int count_devices(struct sink *sink)
 {
-    struct gw_row_index index;
+    struct gw_id_rows last = {0};
     uint64_t row_next;
-    const struct base_hash_key nobody = {0, 0};
-    gw_row_index_init(&index, &nobody);
     if (sink_ready(sink) == 0) {
-        sink->rc = gw_packed_build(sink->txn, sink->tables[GW_TABLE_DEVICES], &index, &row_next);
+        sink->rc = gw_packed_build(sink->txn, sink->tables[GW_TABLE_DEVICES], &last, &row_next);
     }
-    sink->copied += index.count;
-    gw_row_index_done(&index);
+    sink->copied += last.count;
+    gw_id_rows_done(&last);
     return sink->rc;
 }
 

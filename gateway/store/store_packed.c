@@ -24,15 +24,14 @@
 // table of up to five times its live records, 0.8 KB a device; moved at half it came to 4.4 times.
 // A map that may not grow and is half full has no room for that: rows are moved as soon as a fifth
 // of all are dead, since a full one has no pages left to move them to.
-#define DEAD_KEPT      1024u // however few are alive
-#define MOVE_AT        3u    // dead rows for each that is alive
-#define LOOKS_A_ROW    2u
-#define LOOKS_TIGHT    8u   // as many times more where the map is tight
-#define LOOKS_MIN      512u // a commit that compacts costs pages of its own
-#define LOOKS_MAX      8192u
-#define RECLAIM_TURNS  64
-#define RECLAIM_FLOOR  16u
-#define INDEX_MORE_MIN 1024u
+#define DEAD_KEPT     1024u // however few are alive
+#define MOVE_AT       3u    // dead rows for each that is alive
+#define LOOKS_A_ROW   2u
+#define LOOKS_TIGHT   8u   // as many times more where the map is tight
+#define LOOKS_MIN     512u // a commit that compacts costs pages of its own
+#define LOOKS_MAX     8192u
+#define RECLAIM_TURNS 64
+#define RECLAIM_FLOOR 16u
 
 void gw_packed_init(struct gw_packed *packed, const struct base_hash_key *key)
 {
@@ -42,7 +41,6 @@ void gw_packed_init(struct gw_packed *packed, const struct base_hash_key *key)
     pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
     pthread_rwlock_init(&packed->lock, &attributes);
     pthread_rwlockattr_destroy(&attributes);
-    gw_row_index_init(&packed->index, key);
     gw_row_index_init(&packed->staged, key);
     packed->row_next = 1;
     packed->row_staged = 1;
@@ -50,9 +48,8 @@ void gw_packed_init(struct gw_packed *packed, const struct base_hash_key *key)
 
 void gw_packed_done(struct gw_packed *packed)
 {
-    gw_row_index_done(&packed->index);
     gw_row_index_done(&packed->staged);
-    gw_id_order_done(&packed->order);
+    gw_id_rows_done(&packed->last);
     pthread_rwlock_destroy(&packed->lock);
 }
 
@@ -216,16 +213,26 @@ uint32_t gw_packed_owners(struct gw_packed_place place, MDB_val value, uint64_t 
     return fits_with_id(&key, value, place.id) ? 1 : 2;
 }
 
+static int note_last(struct gw_id_rows *last, uint64_t id, uint64_t row)
+{
+    if (gw_id_rows_prepare(last, id, row) != BASE_OK) {
+        return ENOMEM;
+    }
+    gw_id_rows_set(last, id, row);
+    return 0;
+}
+
 // It stands for a record that is left out: whoever asks for it hears of the damage. Where it may be
 // of another id, too, that one must do without its older rows as well.
-static void note_damaged(struct gw_row_index *index, struct gw_packed_place place, MDB_val value)
+static int note_damaged(struct gw_id_rows *last, struct gw_packed_place place, MDB_val value)
 {
     uint64_t ids[2];
     uint32_t count = gw_packed_owners(place, value, ids);
-    gw_row_index_put(index, ids[0], place.row);
-    if (count == 2 && gw_row_index_get(index, ids[1]) != 0) {
-        gw_row_index_put(index, ids[1], place.row);
+    int rc = note_last(last, ids[0], place.row);
+    if (rc == 0 && count == 2 && gw_id_rows_get(last, ids[1]) != 0) {
+        rc = note_last(last, ids[1], place.row);
     }
+    return rc;
 }
 
 bool gw_packed_is_sound(MDB_val key, MDB_val value, struct base_span *out)
@@ -237,64 +244,39 @@ bool gw_packed_is_sound(MDB_val key, MDB_val value, struct base_span *out)
            gw_packed_bytes(bytes, out);
 }
 
-// There is room for two more.
-static void note_row(struct gw_row_index *index, struct gw_packed_place place, MDB_val key,
-                     MDB_val value)
+static int note_row(struct gw_id_rows *last, struct gw_packed_place place, MDB_val key,
+                    MDB_val value)
 {
     struct base_span bytes;
     if (!gw_packed_is_sound(key, value, &bytes)) {
-        note_damaged(index, place, value);
-    } else if (bytes.size == 0) {
-        gw_row_index_remove(index, place.id);
-    } else {
-        gw_row_index_put(index, place.id, place.row);
+        return note_damaged(last, place, value);
     }
+    if (bytes.size == 0) {
+        gw_id_rows_remove(last, place.id);
+        return 0;
+    }
+    return note_last(last, place.id, place.row);
 }
 
-int gw_packed_build(MDB_txn *txn, MDB_dbi rows, struct gw_row_index *index, uint64_t *out_row_next)
+int gw_packed_build(MDB_txn *txn, MDB_dbi rows, struct gw_id_rows *last, uint64_t *out_row_next)
 {
     MDB_cursor *cursor = NULL;
     MDB_val k;
     MDB_val v;
-    uint64_t last = 0;
+    uint64_t highest = 0;
     int rc = mdb_cursor_open(txn, rows, &cursor);
-    base_assert(index->count == 0);
+    base_assert(last->count == 0);
     while (rc == 0 && (rc = mdb_cursor_get(cursor, &k, &v, MDB_NEXT)) == 0) {
         struct gw_packed_place place;
         if (!gw_packed_key_read(k, &place)) {
             continue; // a check tells
         }
-        if (gw_row_index_reserve(index, 2) != BASE_OK) {
-            rc = ENOMEM;
-            break;
-        }
-        note_row(index, place, k, v);
-        last = place.row > last ? place.row : last;
+        rc = note_row(last, place, k, v);
+        highest = place.row > highest ? place.row : highest;
     }
     mdb_cursor_close(cursor);
-    *out_row_next = last + 1;
+    *out_row_next = highest + 1;
     return rc == MDB_NOTFOUND ? 0 : rc;
-}
-
-static int order_ids(struct gw_packed *packed)
-{
-    const struct gw_row_index *index = &packed->index;
-    struct gw_id_order settled;
-    if (gw_id_order_reserve(&packed->order, index->count) != BASE_OK) {
-        return ENOMEM;
-    }
-    for (size_t i = 0; i < index->capacity; i++) {
-        if (index->entries[i].seq != 0) {
-            gw_id_order_add(&packed->order, index->entries[i].id);
-        }
-    }
-    base_assert(packed->order.fresh_count == index->count);
-    if (gw_id_order_settled(&packed->order, index, &settled) != BASE_OK) {
-        return ENOMEM;
-    }
-    gw_id_order_done(&packed->order);
-    packed->order = settled;
-    return 0;
 }
 
 enum base_status gw_packed_open(struct gw_store *store, struct base_error *error)
@@ -304,17 +286,14 @@ enum base_status gw_packed_open(struct gw_store *store, struct base_error *error
     if (store->tables[GW_TABLE_DEVICES] == GW_STORE_NO_TABLE) {
         return BASE_OK;
     }
-    base_assert(packed->index.count == 0);
+    base_assert(packed->last.count == 0);
     int rc = mdb_txn_begin(store->env, NULL, MDB_RDONLY, &txn);
     if (rc == 0) {
-        rc = gw_packed_build(txn, store->tables[GW_TABLE_DEVICES], &packed->index,
-                             &packed->row_next);
+        rc =
+            gw_packed_build(txn, store->tables[GW_TABLE_DEVICES], &packed->last, &packed->row_next);
     }
     if (txn != NULL) {
         mdb_txn_abort(txn);
-    }
-    if (rc == 0) {
-        rc = order_ids(packed);
     }
     packed->row_staged = packed->row_next;
     return rc == 0 ? BASE_OK
@@ -324,8 +303,24 @@ enum base_status gw_packed_open(struct gw_store *store, struct base_error *error
 
 // ---- A transaction
 
+// The places made for a transaction that did not come to be.
+static void give_up(struct gw_packed *packed)
+{
+    pthread_rwlock_wrlock(&packed->lock);
+    for (size_t i = 0; i < packed->staged.capacity; i++) {
+        if (packed->staged.entries[i].seq != 0) {
+            gw_id_rows_give_up(&packed->last, packed->staged.entries[i].id);
+        }
+    }
+    pthread_rwlock_unlock(&packed->lock);
+    packed->prepared = false;
+}
+
 void gw_packed_begin(struct gw_packed *packed)
 {
+    if (packed->prepared) {
+        give_up(packed);
+    }
     gw_row_index_clear(&packed->staged);
     packed->row_staged = packed->row_next;
     packed->debt_staged = packed->debt;
@@ -338,7 +333,7 @@ static uint64_t last_row(const struct gw_packed *packed, uint64_t id)
     if (staged == ROW_GONE) {
         return 0;
     }
-    return staged != 0 ? staged : gw_row_index_get(&packed->index, id);
+    return staged != 0 ? staged : gw_id_rows_get(&packed->last, id);
 }
 
 int gw_packed_put(struct gw_store_txn *txn, uint64_t id, struct base_span bytes)
@@ -467,7 +462,7 @@ static int drop_dead(struct compaction *compaction, struct gw_packed_place *out_
     int rc;
     while ((rc = next_row(compaction, out_live, value)) == 0) {
         base_assert(packed->row_next > out_live->row);
-        if (out_live->row != 0 && gw_row_index_get(&packed->index, out_live->id) == out_live->row) {
+        if (out_live->row != 0 && gw_id_rows_get(&packed->last, out_live->id) == out_live->row) {
             return 0;
         }
         rc = mdb_cursor_del(compaction->cursor, 0);
@@ -539,7 +534,7 @@ static int compact(struct gw_store_txn *txn, uint64_t looks, bool move, uint64_t
     }
     while (move && rc == 0) {
         base_assert(place.row < txn->store->packed.row_next);
-        if (gw_row_index_get(&txn->store->packed.index, place.id) == place.row) {
+        if (gw_id_rows_get(&txn->store->packed.last, place.id) == place.row) {
             rc = move_row(txn, place, value);
         }
         if (rc == 0) {
@@ -551,56 +546,29 @@ static int compact(struct gw_store_txn *txn, uint64_t looks, bool move, uint64_t
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
-// Sorts new ids in among the others. Without memory it waits for a later commit.
-static void settle_order(struct gw_packed *packed)
-{
-    struct gw_id_order settled;
-    if (!gw_id_order_is_due(&packed->order) ||
-        gw_id_order_settled(&packed->order, &packed->index, &settled) != BASE_OK) {
-        return;
-    }
-    struct gw_id_order before = packed->order;
-    pthread_rwlock_wrlock(&packed->lock);
-    packed->order = settled;
-    pthread_rwlock_unlock(&packed->lock);
-    gw_id_order_done(&before);
-}
-
-// Room in index and order for what is staged. The index is built aside, since others read it
-// meanwhile.
+// A place for each row that is staged.
 static int make_room(struct gw_packed *packed)
 {
-    size_t more = packed->staged.count;
-    struct gw_row_index larger;
-    base_assert(more <= packed->row_staged - packed->row_next);
-    settle_order(packed);
-    if (!gw_id_order_has_room(&packed->order, more)) {
-        pthread_rwlock_wrlock(&packed->lock);
-        enum base_status status = gw_id_order_reserve(&packed->order, more + INDEX_MORE_MIN);
-        pthread_rwlock_unlock(&packed->lock);
-        if (status != BASE_OK) {
-            return ENOMEM;
+    const struct gw_row_index *staged = &packed->staged;
+    enum base_status status = BASE_OK;
+    base_assert(staged->count <= packed->row_staged - packed->row_next);
+    packed->prepared = true;
+    pthread_rwlock_wrlock(&packed->lock);
+    for (size_t i = 0; i < staged->capacity && status == BASE_OK; i++) {
+        const struct gw_row_entry *entry = &staged->entries[i];
+        if (entry->seq != 0 && entry->seq != ROW_GONE) {
+            status = gw_id_rows_prepare(&packed->last, entry->id, entry->seq);
         }
     }
-    if (gw_row_index_has_room(&packed->index, more)) {
-        return 0;
-    }
-    if (gw_row_index_larger(&packed->index, more + INDEX_MORE_MIN, &larger) != BASE_OK) {
-        return ENOMEM;
-    }
-    struct gw_row_index smaller = packed->index;
-    pthread_rwlock_wrlock(&packed->lock);
-    packed->index = larger;
     pthread_rwlock_unlock(&packed->lock);
-    gw_row_index_done(&smaller);
-    return 0;
+    return status == BASE_OK ? 0 : ENOMEM;
 }
 
 static int dead_rows(struct gw_store_txn *txn, uint64_t *out)
 {
     MDB_stat stat;
     int rc = mdb_stat(txn->txn, txn->store->tables[GW_TABLE_DEVICES], &stat);
-    uint64_t live = txn->store->packed.index.count;
+    uint64_t live = txn->store->packed.last.count;
     *out = rc == 0 && stat.ms_entries > live ? stat.ms_entries - live : 0;
     return rc;
 }
@@ -625,7 +593,7 @@ static int is_tight(struct gw_store_txn *txn, bool *out)
 
 static int compact_some(struct gw_store_txn *txn, uint64_t looks)
 {
-    const uint64_t live = txn->store->packed.index.count;
+    const uint64_t live = txn->store->packed.last.count;
     uint64_t dead = 0;
     uint64_t dropped;
     bool tight = false;
@@ -664,6 +632,7 @@ void gw_packed_committed(struct gw_packed *packed)
     const struct gw_row_index *staged = &packed->staged;
     packed->debt = packed->debt_staged;
     packed->row_next = packed->row_staged;
+    packed->prepared = false;
     if (staged->count == 0) {
         return;
     }
@@ -671,13 +640,10 @@ void gw_packed_committed(struct gw_packed *packed)
     for (size_t i = 0; i < staged->capacity; i++) {
         const struct gw_row_entry *entry = &staged->entries[i];
         if (entry->seq == ROW_GONE) {
-            gw_row_index_remove(&packed->index, entry->id);
+            gw_id_rows_remove(&packed->last, entry->id);
         } else if (entry->seq != 0) {
             base_assert(entry->seq < packed->row_next);
-            if (gw_row_index_get(&packed->index, entry->id) == 0) {
-                gw_id_order_add(&packed->order, entry->id);
-            }
-            gw_row_index_put(&packed->index, entry->id, entry->seq);
+            gw_id_rows_set(&packed->last, entry->id, entry->seq);
         }
     }
     pthread_rwlock_unlock(&packed->lock);

@@ -10,10 +10,10 @@
 // id stands in the key and at the value's end, far apart, so that damage to one of them does not
 // make it a row of nobody.
 //
-// In memory lies which row is the last of each id (row_index.h), and the order of ids (id_order.h),
-// up to 50 bytes a device. Both are built by a walk through the rows when the store opens, and
-// change when a transaction is durable, not before: until then the transaction has what it wrote in
-// an index of its own, which an abort forgets.
+// In memory lies which row is the last of each id, in the order of ids (id_rows.h): about 12 bytes
+// a device where there are millions. It is built by a walk through the rows when the store opens,
+// and changes when a transaction is durable, not before: until then the transaction has what it
+// wrote in an index of its own (row_index.h), which an abort forgets.
 //
 // Readers. Their snapshot may be older than the index: then the row is looked for again in one of
 // now and copied, and the copy lives as long as the read. It may be one commit newer than the
@@ -28,7 +28,7 @@
 #define GW_STORE_PACKED_H
 
 #include "base/error.h"
-#include "store/id_order.h"
+#include "store/id_rows.h"
 #include "store/row_index.h"
 #include "store/store.h"
 
@@ -37,15 +37,15 @@
 
 struct gw_packed {
     pthread_rwlock_t lock;
-    struct gw_row_index index; // of what is durable; the writer changes both under the lock
-    struct gw_id_order order;
+    struct gw_id_rows last; // of what is durable; the writer changes it under the lock
     // Of the writer alone:
     struct gw_row_index staged; // what the transaction under way wrote
     uint64_t row_next;          // behind the last durable row
     uint64_t row_staged;        // behind the last one of the transaction
     uint64_t debt;              // rows compaction may look at
     uint64_t debt_staged;
-    bool resting; // no compaction: what it writes has no room
+    bool resting;  // no compaction: what it writes has no room
+    bool prepared; // `last` has places for what is staged
 };
 
 struct gw_packed_place {
@@ -115,7 +115,7 @@ int gw_packed_put_damaged(MDB_txn *txn, MDB_dbi rows, struct gw_packed_place pla
 // A value of the table with its seal, which need not fit: what is damaged stays so.
 int gw_packed_put_raw(MDB_txn *txn, MDB_dbi rows, struct gw_packed_place place,
                       struct base_span value, unsigned flags);
-// Walks the rows. *out_row_next is behind the last one. `index` is the caller's, also on failure.
-int gw_packed_build(MDB_txn *txn, MDB_dbi rows, struct gw_row_index *index, uint64_t *out_row_next);
+// Walks the rows. *out_row_next is behind the last one. `last` is the caller's, also on failure.
+int gw_packed_build(MDB_txn *txn, MDB_dbi rows, struct gw_id_rows *last, uint64_t *out_row_next);
 
 #endif
