@@ -4,8 +4,10 @@
 //   block := u16 base (its number + 1; 0: whole; 0x8000 added: its seal is left out), varint size
 //            of what follows, delta or bytes
 //
-// A block that needs one cell has all of it; of more each but the last begins with the number of
-// the next. Whether it is one says the highest bit of its reference.
+// A block lies in the smallest cell that it fits in, or in a larger one that is free. What none is
+// large enough for lies in several of the largest, of which each but the last begins with the
+// number of the next. Of which size its cells are, and whether they are several, says its
+// reference.
 #include "ports/saved_states.h"
 
 #include "base/check.h"
@@ -15,19 +17,34 @@
 
 #include <string.h>
 
-#define CELLS_A_CHUNK   4096u
-#define CHUNKS_MAX      (1u << 18) // 2^30 cells
+#define CELLS_A_CHUNK   256u
+#define KINDS           8u // sizes of cells
+#define CHAINED         KINDS
+#define KIND_SHIFT      27 // of a reference; below stands the number of the first cell + 1
+#define CELLS_MAX       ((1u << KIND_SHIFT) - 1)
 #define NEXT_BYTES      4u
-#define FIRST_BYTES     (SIM_STATE_CELL_BYTES - NEXT_BYTES)
+#define CELL_BYTES_MAX  48u
+#define FIRST_BYTES     (CELL_BYTES_MAX - NEXT_BYTES)
 #define HEAD_BYTES_MAX  5u
 #define BLOCK_BYTES_MAX (HEAD_BYTES_MAX + SIM_STATE_BYTES_MAX)
-#define REF_ONE         0x80000000u
 #define BASE_SEALED     0x8000u
 #define BASE_BYTES_MAX  4096u // larger states are kept whole
 #define BASES_TRIED     8u    // of one size, those made last
-// A base more costs its bytes once, so it comes when a delta takes more than a cell, and not more
-// often than this many puts.
-#define PUTS_A_BASE 64u
+#define NEAR_BYTES      26u   // of a block; what is near enough is looked for no further
+// A base more costs its bytes once, so it comes when none is near, and the later the more there
+// are: each has as many more states to be near to.
+#define PUTS_A_BASE  64u
+#define BASES_A_STEP 8u // ... of puts more
+
+static const uint8_t cell_bytes[KINDS] = {12, 16, 20, 24, 28, 32, 40, CELL_BYTES_MAX};
+
+struct cells {
+    uint8_t **chunks;
+    uint32_t chunk_count;
+    uint32_t chunk_room;
+    uint32_t count; // cells that were ever used
+    uint32_t free;  // chain of free ones, number + 1
+};
 
 struct family {
     uint16_t bases[BASES_TRIED]; // numbers + 1, the last one made at `next - 1`
@@ -41,11 +58,7 @@ struct base {
 
 struct sim_states {
     const struct base_alloc_port *alloc;
-    uint8_t **chunks;
-    uint32_t chunk_count;
-    uint32_t chunk_room;
-    uint32_t cell_count; // that were ever used
-    uint32_t cell_free;  // chain of free ones, number + 1
+    struct cells cells[KINDS];
     uint32_t since_base; // puts
     struct sim_states_stats stats;
     struct family families[BASE_BYTES_MAX + 1]; // by size
@@ -82,13 +95,15 @@ void sim_states_free(struct sim_states *states)
     if (states == NULL) {
         return;
     }
-    for (uint32_t i = 0; i < states->chunk_count; i++) {
-        drop(states, states->chunks[i]);
+    for (uint32_t kind = 0; kind < KINDS; kind++) {
+        for (uint32_t i = 0; i < states->cells[kind].chunk_count; i++) {
+            drop(states, states->cells[kind].chunks[i]);
+        }
+        drop(states, states->cells[kind].chunks);
     }
     for (uint32_t i = 0; i < states->stats.bases; i++) {
         drop(states, states->bases[i].bytes);
     }
-    drop(states, states->chunks);
     sim_pages_free(states, sizeof(*states));
 }
 
@@ -112,11 +127,12 @@ void sim_states_merge(struct sim_states_stats *into, const struct sim_states *st
 
 // ---- Cells
 
-static uint8_t *cell_at(const struct sim_states *states, uint32_t number)
+static uint8_t *cell_at(const struct sim_states *states, uint32_t kind, uint32_t number)
 {
-    base_assert(number < states->cell_count);
-    return states->chunks[number / CELLS_A_CHUNK] +
-           (size_t)(number % CELLS_A_CHUNK) * SIM_STATE_CELL_BYTES;
+    const struct cells *cells = &states->cells[kind];
+    base_assert(number < cells->count);
+    return cells->chunks[number / CELLS_A_CHUNK] +
+           (size_t)(number % CELLS_A_CHUNK) * cell_bytes[kind];
 }
 
 static uint32_t get_next(const uint8_t *cell)
@@ -131,83 +147,125 @@ static void set_next(uint8_t *cell, uint32_t next)
     memcpy(cell, &next, sizeof(next));
 }
 
-static bool grow_chunks(struct sim_states *states)
+static bool grow_chunks(struct sim_states *states, uint32_t kind)
 {
-    if (states->chunk_count == CHUNKS_MAX) {
+    struct cells *cells = &states->cells[kind];
+    if (cells->count > CELLS_MAX - CELLS_A_CHUNK) {
         return false;
     }
-    if (states->chunk_count == states->chunk_room) {
-        uint32_t room = states->chunk_room > 0 ? states->chunk_room * 2 : 16;
+    if (cells->chunk_count == cells->chunk_room) {
+        uint32_t room = cells->chunk_room > 0 ? cells->chunk_room * 2 : 4;
         uint8_t **chunks = take(states, room * sizeof(chunks[0]));
         if (chunks == NULL) {
             return false;
         }
-        if (states->chunk_count > 0) {
-            memcpy(chunks, states->chunks, states->chunk_count * sizeof(chunks[0]));
+        if (cells->chunk_count > 0) {
+            memcpy(chunks, cells->chunks, cells->chunk_count * sizeof(chunks[0]));
         }
-        drop(states, states->chunks);
-        states->stats.bytes -= states->chunk_room * sizeof(chunks[0]);
-        states->chunks = chunks;
-        states->chunk_room = room;
+        drop(states, cells->chunks);
+        states->stats.bytes -= cells->chunk_room * sizeof(chunks[0]);
+        cells->chunks = chunks;
+        cells->chunk_room = room;
     }
-    uint8_t *chunk = take(states, (size_t)CELLS_A_CHUNK * SIM_STATE_CELL_BYTES);
+    uint8_t *chunk = take(states, (size_t)CELLS_A_CHUNK * cell_bytes[kind]);
     if (chunk == NULL) {
         return false;
     }
-    states->chunks[states->chunk_count++] = chunk;
+    cells->chunks[cells->chunk_count++] = chunk;
     return true;
 }
 
 // A cell of nobody's is added to the free ones. False: no memory.
-static bool make_free(struct sim_states *states)
+static bool make_free(struct sim_states *states, uint32_t kind)
 {
-    if (states->cell_count == states->chunk_count * CELLS_A_CHUNK && !grow_chunks(states)) {
+    struct cells *cells = &states->cells[kind];
+    if (cells->count == cells->chunk_count * CELLS_A_CHUNK && !grow_chunks(states, kind)) {
         return false;
     }
-    uint32_t number = states->cell_count++;
-    set_next(cell_at(states, number), states->cell_free);
-    states->cell_free = number + 1;
+    uint32_t number = cells->count++;
+    set_next(cell_at(states, kind, number), cells->free);
+    cells->free = number + 1;
     return true;
 }
 
 // As many free ones at the head of their chain as asked for. False: no memory.
-static bool have_free(struct sim_states *states, uint32_t wanted)
+static bool have_free(struct sim_states *states, uint32_t kind, uint32_t wanted)
 {
     uint32_t free_count = 0;
-    for (uint32_t at = states->cell_free; at != 0 && free_count < wanted; free_count++) {
-        at = get_next(cell_at(states, at - 1));
+    for (uint32_t at = states->cells[kind].free; at != 0 && free_count < wanted; free_count++) {
+        at = get_next(cell_at(states, kind, at - 1));
     }
-    while (free_count < wanted && make_free(states)) {
+    while (free_count < wanted && make_free(states, kind)) {
         free_count++;
     }
     return free_count == wanted;
 }
 
+// Cells of the largest kind that a block takes which no cell is large enough for.
 static uint32_t cells_for(size_t size)
 {
-    size_t more = size > SIM_STATE_CELL_BYTES ? size - SIM_STATE_CELL_BYTES : 0;
-    return 1 + (uint32_t)((more + FIRST_BYTES - 1) / FIRST_BYTES);
+    base_assert(size > CELL_BYTES_MAX);
+    return 1 + (uint32_t)((size - CELL_BYTES_MAX + FIRST_BYTES - 1) / FIRST_BYTES);
+}
+
+// The kind of cell for a block, with one that is free, or CHAINED with as many as it takes. False:
+// no memory.
+static bool choose_kind(struct sim_states *states, size_t size, uint32_t *out)
+{
+    uint32_t fits = 0;
+    base_assert(size > 0);
+    while (fits < KINDS && cell_bytes[fits] < size) {
+        fits++;
+    }
+    if (fits == KINDS) {
+        *out = CHAINED;
+        return have_free(states, KINDS - 1, cells_for(size));
+    }
+    *out = fits;
+    while (*out < KINDS && states->cells[*out].free == 0) {
+        ++*out;
+    }
+    *out = *out < KINDS ? *out : fits;
+    return have_free(states, *out, 1);
+}
+
+static sim_state_ref ref_of(uint32_t kind, uint32_t first)
+{
+    base_assert(first > 0 && first <= CELLS_MAX);
+    return kind << KIND_SHIFT | first;
+}
+
+static uint32_t kind_of(sim_state_ref ref)
+{
+    return ref >> KIND_SHIFT;
+}
+
+static uint32_t first_of(sim_state_ref ref)
+{
+    return ref & CELLS_MAX;
 }
 
 // There are as many free cells as it takes.
-static sim_state_ref block_write(struct sim_states *states, const uint8_t *block, size_t size)
+static sim_state_ref block_write(struct sim_states *states, uint32_t kind, const uint8_t *block,
+                                 size_t size)
 {
-    const sim_state_ref first = states->cell_free;
-    const uint32_t taken = cells_for(size);
+    const uint32_t of = kind == CHAINED ? KINDS - 1 : kind;
+    struct cells *cells = &states->cells[of];
+    const uint32_t first = cells->free;
     uint32_t number = first;
-    base_assert(size > 0);
-    while (size > SIM_STATE_CELL_BYTES) {
-        uint8_t *cell = cell_at(states, number - 1);
+    base_assert((kind == CHAINED) == (size > CELL_BYTES_MAX));
+    states->stats.cells += kind == CHAINED ? cells_for(size) : 1;
+    while (size > CELL_BYTES_MAX) {
+        uint8_t *cell = cell_at(states, of, number - 1);
         number = get_next(cell); // free cells are chained as those of a block are
         memcpy(cell + NEXT_BYTES, block, FIRST_BYTES);
         block += FIRST_BYTES;
         size -= FIRST_BYTES;
     }
-    uint8_t *last = cell_at(states, number - 1);
-    states->cell_free = get_next(last);
-    states->stats.cells += taken;
+    uint8_t *last = cell_at(states, of, number - 1);
+    cells->free = get_next(last);
     memcpy(last, block, size);
-    return number == first ? first | REF_ONE : first;
+    return ref_of(kind, first);
 }
 
 static size_t block_size(const uint8_t *block, size_t *out_head)
@@ -224,17 +282,19 @@ static size_t block_size(const uint8_t *block, size_t *out_head)
 // Into states->block; how many bytes. *out_last is its last cell.
 static size_t block_read(struct sim_states *states, sim_state_ref ref, uint32_t *out_last)
 {
-    uint32_t number = (ref & ~REF_ONE) - 1;
-    const uint8_t *cell = cell_at(states, number);
+    const bool chained = kind_of(ref) == CHAINED;
+    const uint32_t of = chained ? KINDS - 1 : kind_of(ref);
+    uint32_t number = first_of(ref) - 1;
+    const uint8_t *cell = cell_at(states, of, number);
     size_t head;
-    size_t size = block_size((ref & REF_ONE) != 0 ? cell : cell + NEXT_BYTES, &head);
+    size_t size = block_size(chained ? cell + NEXT_BYTES : cell, &head);
     size_t at = 0;
-    base_check(((ref & REF_ONE) != 0) == (size <= SIM_STATE_CELL_BYTES));
-    while (size - at > SIM_STATE_CELL_BYTES) {
+    base_check(chained ? size > CELL_BYTES_MAX : size <= cell_bytes[of]);
+    while (size - at > CELL_BYTES_MAX) {
         memcpy(states->block + at, cell + NEXT_BYTES, FIRST_BYTES);
         at += FIRST_BYTES;
         number = get_next(cell) - 1;
-        cell = cell_at(states, number);
+        cell = cell_at(states, of, number);
     }
     memcpy(states->block + at, cell, size - at);
     *out_last = number;
@@ -253,11 +313,14 @@ void sim_states_drop(struct sim_states *states, sim_state_ref *ref)
     if (*ref == 0) {
         return;
     }
-    states->stats.cells -= cells_for(block_read(states, *ref, &last));
+    const bool chained = kind_of(*ref) == CHAINED;
+    const uint32_t of = chained ? KINDS - 1 : kind_of(*ref);
+    size_t size = block_read(states, *ref, &last);
+    states->stats.cells -= chained ? cells_for(size) : 1;
     states->stats.kept--;
     states->stats.whole -= block_base(states) == 0;
-    set_next(cell_at(states, last), states->cell_free);
-    states->cell_free = *ref & ~REF_ONE;
+    set_next(cell_at(states, of, last), states->cells[of].free);
+    states->cells[of].free = first_of(*ref);
     *ref = 0;
 }
 
@@ -346,7 +409,7 @@ static size_t nearest(struct sim_states *states, struct base_span bytes, size_t 
 {
     const struct family *family = &states->families[bytes.size];
     size_t found = SIZE_MAX;
-    for (uint32_t i = 1; i <= BASES_TRIED && best > SIM_STATE_CELL_BYTES; i++) {
+    for (uint32_t i = 1; i <= BASES_TRIED && best > NEAR_BYTES; i++) {
         uint16_t number = family->bases[(family->next - i) % BASES_TRIED];
         size_t size =
             number != 0 ? delta_block(states, number, bytes, best, states->other) : SIZE_MAX;
@@ -378,6 +441,11 @@ static bool add_base(struct sim_states *states, struct base_span bytes)
     return true;
 }
 
+static bool is_base_due(const struct sim_states *states)
+{
+    return states->since_base >= PUTS_A_BASE * (1 + states->stats.bases / BASES_A_STEP);
+}
+
 // The block of a state, in states->block; its size.
 static size_t pack(struct sim_states *states, struct base_span bytes, bool alone)
 {
@@ -386,9 +454,9 @@ static size_t pack(struct sim_states *states, struct base_span bytes, bool alone
     }
     size_t size = nearest(states, bytes, bytes.size);
     bool first = states->families[bytes.size].bases[0] == 0;
-    bool far = size == SIZE_MAX || size > SIM_STATE_CELL_BYTES;
+    bool far = size == SIZE_MAX || size > NEAR_BYTES;
     states->since_base++;
-    if (far && (first || states->since_base >= PUTS_A_BASE) && add_base(states, bytes)) {
+    if (far && (first || is_base_due(states)) && add_base(states, bytes)) {
         size = nearest(states, bytes, bytes.size);
     }
     return size != SIZE_MAX ? size : whole_block(states->block, bytes);
@@ -413,11 +481,12 @@ enum base_status sim_states_put(struct sim_states *states, sim_state_ref *ref,
     if (states->stats.puts++ % SIM_STATE_CHECK_EVERY == 0 && !is_exact(states, bytes)) {
         size = whole_block(states->block, bytes);
     }
-    if (!have_free(states, cells_for(size))) {
+    uint32_t kind;
+    if (!choose_kind(states, size, &kind)) {
         return BASE_ERR_NOMEM;
     }
     bool whole = block_base(states) == 0;
-    sim_state_ref fresh = block_write(states, states->block, size);
+    sim_state_ref fresh = block_write(states, kind, states->block, size);
     sim_states_drop(states, ref);
     states->stats.kept++;
     states->stats.whole += whole;

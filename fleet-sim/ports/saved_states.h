@@ -4,8 +4,8 @@
 // A state is kept as a number of a base and what differs from it (state_delta.h). Bases are whole
 // states that stay for good, at most SIM_STATE_BASES_MAX of them; a new one is made when none of
 // those made last is near. A state that nothing is near to, or that is too large, is kept whole.
-// Blocks lie in cells of SIM_STATE_CELL_BYTES, chained where one is too small, so a state that
-// changes its size leaves no holes.
+// Blocks lie in cells of a few sizes, chained where the largest is too small, so a state that
+// changes its size leaves cells that others use.
 //
 // Getting gives what was put, byte for byte. One put in SIM_STATE_CHECK_EVERY is looked at again,
 // and any that would not is counted and kept whole. One thread owns all of it.
@@ -20,7 +20,6 @@
 #include <stdint.h>
 
 #define SIM_STATE_BYTES_MAX   UINT16_MAX
-#define SIM_STATE_CELL_BYTES  24u
 #define SIM_STATE_BASES_MAX   8192u
 #define SIM_STATE_CHECK_EVERY 1000u
 
