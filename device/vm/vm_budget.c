@@ -57,6 +57,12 @@ void dev_vm_budget_start(struct dev_vm *vm)
     slice_grant(vm);
 }
 
+void dev_vm_budget_resume(struct dev_vm *vm, uint64_t units)
+{
+    vm->units_used = units;
+    slice_grant(vm);
+}
+
 uint64_t dev_vm_budget_used(const struct dev_vm *vm)
 {
     return vm->units_used + vm->units_granted - dev_vm_units_left;

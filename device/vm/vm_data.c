@@ -166,6 +166,7 @@ static mp_obj_t query(size_t count, const mp_obj_t *args, mp_map_t *named)
     struct dev_vm *vm = dev_vm_current;
     struct rows rows = {.bytes = vm->query_bytes};
     const struct dev_vm_data_port *port = vm->job->data;
+    dev_vm_outside(vm);
     vm->out->looked = true;
     enum base_status status =
         port != NULL ? port->query(port->ctx, &wanted, row_take, &rows) : BASE_OK;
@@ -186,6 +187,7 @@ static MP_DEFINE_CONST_FUN_OBJ_KW(query_obj, 2, query);
 // Room for the texts of one more effect; raises when there is none.
 static struct dev_vm_effect *effect_begin(struct dev_vm *vm)
 {
+    dev_vm_outside(vm);
     if (vm->effect_count == DEV_VM_EFFECTS_MAX) {
         mp_raise_msg_varg(&mp_type_ValueError,
                           MP_ERROR_TEXT("walle.data: more than %d stores and uploads"),

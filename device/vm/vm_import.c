@@ -88,7 +88,7 @@ void mp_reader_new_file(mp_reader_t *reader, qstr filename)
     if (!dev_vm_module_check(vm, module)) {
         dev_vm_stop(vm, DEV_VM_LOAD);
     }
-    mp_reader_new_mem(reader, module->mpy, module->size, MP_READER_IS_ROM);
+    mp_reader_new_mem(reader, dev_vm_image_bytes(vm, module), module->size, MP_READER_IS_ROM);
 }
 
 // The text of a name that was there before any script: no run needs to be under way.

@@ -67,7 +67,10 @@ static mp_obj_t device_make(const struct dev_vm_job *job)
 static mp_obj_t value_make(enum walle_value which)
 {
     const struct dev_vm_job *job = dev_vm_current->job;
-    dev_vm_current->out->looked |= which != WALLE_CONFIG;
+    if (which != WALLE_CONFIG) {
+        dev_vm_outside(dev_vm_current);
+        dev_vm_current->out->looked = true;
+    }
     switch (which) {
     case WALLE_CONFIG:
         return config_make(job);
@@ -119,6 +122,7 @@ static MP_DEFINE_CONST_FUN_OBJ_VAR(walle_log_obj, 0, walle_log);
 static mp_obj_t walle_result(mp_obj_t value)
 {
     struct dev_vm *vm = dev_vm_current;
+    dev_vm_outside(vm);
     size_t size = dev_vm_json_write(value, vm->scratch, sizeof(vm->scratch));
     memcpy(vm->result, vm->scratch, size);
     vm->result_size = size;

@@ -103,6 +103,7 @@ static mp_obj_t load(mp_obj_t name_in)
 {
     struct dev_vm *vm = dev_vm_current;
     const struct dev_vm_job *job = vm->job;
+    dev_vm_outside(vm);
     size_t size;
     const char *text = mp_obj_str_get_data(name_in, &size);
     struct base_str name = {text, size};

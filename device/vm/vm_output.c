@@ -12,6 +12,7 @@
 
 void dev_vm_output_add(struct dev_vm *vm, const char *text, size_t size)
 {
+    dev_vm_outside(vm);
     size_t room = vm->out->output_cut > 0 ? 0 : DEV_VM_OUTPUT_MAX - vm->output_size;
     size_t fits = base_str_fit((struct base_str){text, size}, room);
     vm->out->output_cut += size - fits; // and what comes behind it, too

@@ -1,5 +1,6 @@
 // The script VM's handle and one run from start to end: an empty interpreter on the VM's heap, the
-// entry module loaded as __main__, executed, and its end turned into a result. Called by the device
+// entry module loaded as __main__, executed, and its end turned into a result; or an interpreter as
+// an image has it (vm_image.c), and the rest. Called by the device
 // core's task runner and by the fleet simulator, on any thread; a run stays on the thread it began
 // on, whose thread-local MicroPython state it owns meanwhile.
 #include "vm/vm.h"
@@ -10,9 +11,11 @@
 #include "base/check.h"
 #include "base/clock.h"
 
+#include "py/bc.h"
 #include "py/builtin.h"
 #include "py/cstack.h"
 #include "py/gc.h"
+#include "py/objfun.h"
 #include "py/persistentcode.h"
 #include "py/runtime.h"
 #include "shared/runtime/gchelper.h"
@@ -22,7 +25,12 @@
 
 #undef memset // what is cleared here is no work of the script's (mpconfigport.h)
 
+#define STACK_CLEARED 4096
+
 _Thread_local struct dev_vm *dev_vm_current;
+
+// The entry module's frame, for the collector.
+MP_REGISTER_ROOT_POINTER(void *dev_vm_main);
 
 enum base_status dev_vm_new(uint32_t heap_kib, struct dev_vm **out_vm)
 {
@@ -56,6 +64,7 @@ void dev_vm_free(struct dev_vm *vm)
         return;
     }
     base_check(dev_vm_current != vm);
+    dev_vm_images_free(vm);
     free(vm->heap);
     free(vm);
 }
@@ -125,12 +134,18 @@ static bool job_valid(const struct dev_vm_job *job)
     return job->attrs == NULL || job->attrs->count <= WIRE_ATTRS_MAX;
 }
 
-// An empty interpreter on an empty heap. Only the allocator's table is cleared, not the heap.
+// An empty interpreter on an empty heap, or both as the image has them. Of an empty heap only the
+// allocator's table is cleared.
 static void interpreter_start(struct dev_vm *vm, void *stack_top)
 {
-    memset(&mp_state_ctx, 0, sizeof(mp_state_ctx));
+    if (vm->warm) {
+        dev_vm_image_restore(vm);
+        MP_STATE_THREAD(nlr_top) = NULL;
+    } else {
+        memset(&mp_state_ctx, 0, sizeof(mp_state_ctx));
+        gc_init(vm->heap, vm->heap + vm->heap_bytes);
+    }
     mp_cstack_init_with_top(stack_top, (size_t)DEV_VM_STACK_KIB * 1024);
-    gc_init(vm->heap, vm->heap + vm->heap_bytes);
     dev_vm_heap_from = (uintptr_t)MP_STATE_MEM(area).gc_pool_start;
     dev_vm_heap_to = (uintptr_t)MP_STATE_MEM(area).gc_pool_end;
 }
@@ -143,6 +158,61 @@ static void heap_peak_note(struct dev_vm *vm)
     }
 }
 
+// The collector takes what lies on the C stack for a use, also what calls before the run have left
+// there: it shall find the same in each run.
+static __attribute__((noinline)) void stack_clear(void)
+{
+    uint8_t left[STACK_CLEARED];
+    for (size_t at = 0; at < sizeof(left); at += STACK_CLEARED / 2) {
+        memset(left + at, 0, STACK_CLEARED / 2);
+    }
+    __asm__ volatile("" : : "r"(left) : "memory");
+}
+
+// The macros that read a function's head mix signs.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+// A frame for the entry module's function. It lies in the heap, so that an image can hold it.
+static mp_code_state_t *frame_new(mp_obj_fun_bc_t *function)
+{
+    const byte *ip = function->bytecode;
+    MP_BC_PRELUDE_SIG_DECODE(ip);
+    size_t bytes = n_state * sizeof(mp_obj_t) + n_exc_stack * sizeof(mp_exc_stack_t);
+    mp_code_state_t *frame = m_new_obj_var(mp_code_state_t, state, byte, bytes);
+    frame->fun_bc = function;
+    frame->n_state = (uint16_t)n_state;
+    mp_setup_code_state(frame, 0, 0, NULL);
+    frame->old_globals = mp_globals_get();
+    return frame;
+}
+#pragma GCC diagnostic pop
+
+// Executes the entry module's function, from its beginning or from where its frame is. Raises what
+// the script raises.
+static void main_execute(mp_code_state_t *frame)
+{
+    stack_clear();
+    mp_vm_return_kind_t how = mp_execute_bytecode(frame, MP_OBJ_NULL);
+    mp_globals_set(frame->old_globals);
+    if (how == MP_VM_RETURN_EXCEPTION) {
+        nlr_jump(MP_OBJ_TO_PTR(frame->state[0]));
+    }
+}
+
+static void main_begin(struct dev_vm *vm, mp_obj_t function)
+{
+    if (mp_obj_get_type(function) != &mp_type_fun_bc) { // a generator, which nobody goes through
+        mp_call_function_0(function);
+        return;
+    }
+    mp_cstack_check();
+    mp_code_state_t *frame = frame_new(MP_OBJ_TO_PTR(function));
+    MP_STATE_VM(dev_vm_main) = frame;
+    vm->main = frame;
+    vm->main_first = frame->ip;
+    main_execute(frame);
+}
+
 // Loads and executes the entry module. Raises what the script raises.
 static void entry_execute(struct dev_vm *vm, const struct dev_vm_module *module)
 {
@@ -153,12 +223,12 @@ static void entry_execute(struct dev_vm *vm, const struct dev_vm_module *module)
     context->module.globals = mp_globals_get();
     mp_compiled_module_t compiled = {.context = context};
     mp_reader_t reader;
-    mp_reader_new_mem(&reader, module->mpy, module->size, MP_READER_IS_ROM);
+    mp_reader_new_mem(&reader, dev_vm_image_bytes(vm, module), module->size, MP_READER_IS_ROM);
     mp_raw_code_load(&reader, &compiled);
     mp_obj_t main = mp_make_function_from_proto_fun(compiled.rc, context, NULL);
     vm->loading = false;
     if (!vm->load_only) {
-        mp_call_function_0(main);
+        main_begin(vm, main);
     }
 }
 
@@ -170,7 +240,11 @@ static __attribute__((noinline)) void run_script(struct dev_vm *vm,
     nlr_buf_t nlr;
     vm->abort_target = &nlr;
     if (nlr_push(&nlr) == 0) {
-        entry_execute(vm, module);
+        if (vm->warm) {
+            main_execute(vm->main);
+        } else {
+            entry_execute(vm, module);
+        }
         nlr_pop();
         vm->out->end = DEV_VM_FINISHED;
     } else if (nlr.ret_val == NULL) {
@@ -184,8 +258,10 @@ static __attribute__((noinline)) void run_script(struct dev_vm *vm,
     vm->abort_target = NULL;
 }
 
-static enum base_status job_run(struct dev_vm *vm, const struct dev_vm_job *job, bool load_only,
-                                struct dev_vm_result *out_result)
+static __attribute__((noinline)) enum base_status job_run(struct dev_vm *vm,
+                                                          const struct dev_vm_job *job,
+                                                          bool load_only,
+                                                          struct dev_vm_result *out_result)
 {
     if (vm == NULL || job == NULL || out_result == NULL || !job_valid(job)) {
         return BASE_ERR_INVALID;
@@ -204,6 +280,7 @@ static enum base_status job_run(struct dev_vm *vm, const struct dev_vm_job *job,
     vm->effect_count = 0;
     vm->effect_size = 0;
     dev_vm_budget_start(vm);
+    dev_vm_image_pick(vm);
 
     const struct dev_vm_module *module = dev_vm_module_find(job, job->entry);
     if (module == NULL) {
@@ -212,11 +289,13 @@ static enum base_status job_run(struct dev_vm *vm, const struct dev_vm_job *job,
         dev_text_set(out_result->message, sizeof(out_result->message),
                      BASE_STR("the entry module is not among the modules"));
         dev_text_set(out_result->file, sizeof(out_result->file), job->entry);
-    } else if (dev_vm_module_check(vm, module)) {
+    } else if (dev_vm_module_check(vm, module) && dev_vm_image_check(vm)) {
         dev_vm_current = vm;
         interpreter_start(vm, __builtin_frame_address(0));
         run_script(vm, module);
         heap_peak_note(vm);
+        vm->heap_used = vm->heap_peak_bytes;
+        dev_vm_image_remember(vm);
         dev_vm_models_finish(vm);
         dev_vm_current = NULL;
     }
@@ -235,6 +314,7 @@ static enum base_status job_run(struct dev_vm *vm, const struct dev_vm_job *job,
 enum base_status dev_vm_run(struct dev_vm *vm, const struct dev_vm_job *job,
                             struct dev_vm_result *out_result)
 {
+    stack_clear();
     return job_run(vm, job, false, out_result);
 }
 
@@ -247,6 +327,7 @@ enum base_status dev_vm_load(struct dev_vm *vm, const struct dev_vm_job *job,
 // MicroPython calls this when the heap is full.
 void gc_collect(void)
 {
+    dev_vm_outside(dev_vm_current); // it finds what it finds on the C stack
     heap_peak_note(dev_vm_current);
     gc_collect_start();
     gc_helper_collect_regs_and_stack();

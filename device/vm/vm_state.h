@@ -13,11 +13,20 @@
 
 #define DEV_VM_HEAP_KIB_MIN 16
 #define DEV_VM_UNITS_SLICE  1024 // budget units between two looks at the clock
+#define DEV_VM_IMAGES_MAX   4
+#define DEV_VM_IMAGE_BYTES  (256 * 1024) // of one: modules and configuration, and used heap, each
+#define DEV_VM_IMAGE_CHECKS 32           // modules that are imported before an image is made
+
+struct dev_vm_image;
+struct _mp_code_state_t;
 
 struct dev_vm {
     uint8_t *heap;
     size_t heap_bytes;
-    atomic_bool interrupted; // the one field another thread may touch
+    size_t heap_used; // bytes of the pool that the last run used: behind them the table is clear
+    struct dev_vm_image *images[DEV_VM_IMAGES_MAX]; // of contents that were run; NULL: free
+    uint32_t image_next;                            // that has to go for another
+    atomic_bool interrupted;                        // the one field another thread may touch
 
     // Run.
     const struct dev_vm_job *job;
@@ -31,7 +40,13 @@ struct dev_vm {
     uint32_t position_tries;
     uint32_t gc_steps; // of the collector, in this run
     bool load_only;
-    bool loading; // the entry module is being loaded
+    bool loading;                  // the entry module is being loaded
+    bool warm;                     // the run began from `image`
+    bool outside;                  // dev_vm_outside was called
+    struct dev_vm_image *image;    // of the job's content; NULL: none yet
+    struct _mp_code_state_t *main; // the entry module's frame; NULL: not begun
+    const uint8_t *main_first;     // its first instruction
+    const uint8_t *outside_at;     // its instruction when dev_vm_outside was called; NULL: none yet
     uint32_t heap_peak_bytes;
     size_t output_size;
     size_t result_size;
@@ -67,6 +82,34 @@ _Noreturn void dev_vm_over_budget(void);
 uint64_t dev_vm_budget_left(const struct dev_vm *vm);
 // Ends the run: jumps to vm->abort_target past every handler of the script.
 _Noreturn void dev_vm_stop(struct dev_vm *vm, enum dev_vm_end end);
+
+// Starts with units that a run before has used.
+void dev_vm_budget_resume(struct dev_vm *vm, uint64_t units);
+
+// --- vm_image.c
+// What a run does until it first looks at something that is not of its content, or does something
+// that is seen outside, is the same in each run of that content: it is kept as an image and copied.
+//
+// Called at both: from here on the run is its own.
+void dev_vm_outside_first(struct dev_vm *vm);
+static inline void dev_vm_outside(struct dev_vm *vm)
+{
+    if (!vm->outside) {
+        dev_vm_outside_first(vm);
+    }
+}
+// Finds the image of the job's content; sets vm->image and vm->warm.
+void dev_vm_image_pick(struct dev_vm *vm);
+// Asks for the modules that the image's run imported, as it asked. On damage as
+// dev_vm_module_check.
+bool dev_vm_image_check(struct dev_vm *vm);
+// Puts the interpreter and the heap where the image has them; the stack is the caller's to set.
+void dev_vm_image_restore(struct dev_vm *vm);
+// At the end of a run: keeps what the next one of this content needs to make an image.
+void dev_vm_image_remember(struct dev_vm *vm);
+// The bytes to load for one of the job's modules; valid as long as the VM's image.
+const uint8_t *dev_vm_image_bytes(struct dev_vm *vm, const struct dev_vm_module *module);
+void dev_vm_images_free(struct dev_vm *vm);
 
 // --- vm_import.c
 // The job's module of this name (without suffix); NULL: none.

@@ -39,6 +39,7 @@ static struct dev_vm_stream *stream_new(const struct dev_vm_stream *like, uint32
 
 mp_obj_t dev_vm_stream_all(void)
 {
+    dev_vm_outside(dev_vm_current);
     uint32_t count = dev_vm_current->job->event_count;
     struct dev_vm_stream *stream = stream_new(NULL, count);
     for (uint32_t i = 0; i < count; i++) {

@@ -132,6 +132,15 @@ void mp_cstack_check(void); // also called from places the patches add (patch_so
     if (__builtin_expect(--dev_vm_units_left == 0, 0)) {                                           \
         dev_vm_budget_spent(code_state);                                                           \
     }
+// An instruction that is none: where an image is to be made, the one that belongs there is put back
+// and done.
+#define MICROPY_VM_HOOK_UNKNOWN                                                                    \
+    code_state->sp = sp;                                                                           \
+    code_state->exc_sp_idx = MP_CODE_STATE_EXC_SP_IDX_FROM_PTR(exc_stack, exc_sp);                 \
+    if (dev_vm_image_halt(code_state)) {                                                           \
+        ip = code_state->ip;                                                                       \
+        DISPATCH();                                                                                \
+    }
 #define MICROPY_GC_HOOK_LOOP(i)                                                                    \
     if (__builtin_expect(((i)&4095) == 4095, 0)) {                                                 \
         dev_vm_gc_step();                                                                          \
@@ -143,6 +152,7 @@ void mp_cstack_check(void); // also called from places the patches add (patch_so
 #define memcmp  dev_vm_memcmp
 #else
 #define MICROPY_VM_HOOK_RAISE
+#define MICROPY_VM_HOOK_UNKNOWN
 #define DEV_VM_BOUNDS_CHECK()
 #define dev_vm_work(units)        ((void)0)
 #define dev_vm_step()             ((void)0)

@@ -29,6 +29,10 @@ void dev_vm_quiet_spent(void);
 // Every 4,096 steps of a loop of the allocator or the collector.
 void dev_vm_gc_step(void);
 
+// Called for an instruction that is none, with the whole state of the function in `code_state`.
+// True: what belongs there was put back, go on with it.
+bool dev_vm_image_halt(const struct _mp_code_state_t *code_state);
+
 // The heap of the run on this thread, and something that lies where the program's constants do.
 extern _Thread_local uintptr_t dev_vm_heap_from;
 extern _Thread_local uintptr_t dev_vm_heap_to;

@@ -7,7 +7,8 @@
 #include "model/model_store.h"
 #include "vm_kit.h"
 
-#define ALLOCATIONS_MAX 3000u
+#define ALLOCATIONS_MAX 6000u
+#define WARM_RUNS       3
 
 static struct nn_model files[2];
 static struct dev_vm_model listed[2];
@@ -19,7 +20,19 @@ static const char source[] = "import walle\nfrom walle import nn\n"
                              "z = nn.load('cut.onnx')(y.reshape(-1))\n"
                              "walle.result([y[4].tolist(), z.shape])\n";
 
-// One store, one run. True: every allocation was granted.
+static void run_checked(struct vm_kit *kit)
+{
+    assert_int_equal(dev_vm_run(kit->vm, &kit->job, &kit->result), BASE_OK);
+    if (kit->result.end == DEV_VM_FINISHED) {
+        kit_text_is(kit->result.result, "[[3.0,0.0,7.0],[1,10]]");
+    } else {
+        kit_ended(kit, DEV_VM_MEMORY);
+        assert_true(failing_heap_has_failed());
+    }
+}
+
+// One VM, one store, and as many runs as it takes to start from a warm image. True: every
+// allocation was granted.
 static bool try_once(struct vm_kit *kit, size_t allowed, bool once)
 {
     struct dev_model_store *store = NULL;
@@ -27,7 +40,9 @@ static bool try_once(struct vm_kit *kit, size_t allowed, bool once)
     if (dev_model_store_new(0, &store) == BASE_OK) {
         struct dev_model_port port = dev_model_store_port(store);
         kit->job.model_port = &port;
-        assert_int_equal(dev_vm_run(kit->vm, &kit->job, &kit->result), BASE_OK);
+        for (int i = 0; i < WARM_RUNS; i++) {
+            run_checked(kit);
+        }
         struct dev_model_store_stats stats;
         dev_model_store_stats(store, &stats);
         assert_int_equal(stats.held, 0);
@@ -37,15 +52,8 @@ static bool try_once(struct vm_kit *kit, size_t allowed, bool once)
     bool failed = failing_heap_has_failed();
     (void)failing_heap_disarm();
     dev_model_store_free(store);
-    if (store == NULL) {
-        return false;
-    }
-    if (kit->result.end == DEV_VM_FINISHED) {
-        kit_text_is(kit->result.result, "[[3.0,0.0,7.0],[1,10]]");
-    } else {
-        kit_ended(kit, DEV_VM_MEMORY);
-        assert_true(failed);
-    }
+    dev_vm_free(kit->vm); // with what it keeps of the runs
+    assert_int_equal(dev_vm_new(kit->heap_kib, &kit->vm), BASE_OK);
     return !failed;
 }
 
