@@ -37,7 +37,10 @@ static void seen_same(const struct seen *seen, const struct dev_vm_result *resul
     assert_int_equal(result->instructions, first->instructions);
     assert_int_equal(result->heap_peak_bytes, first->heap_peak_bytes);
     assert_int_equal(result->looked, first->looked);
-    assert_true(base_str_equal(result->output, first->output));
+    if (!base_str_equal(result->output, first->output)) {
+        fail_msg("first: %.*s\nnow: %.*s", (int)first->output.size, first->output.data,
+                 (int)result->output.size, result->output.data);
+    }
     assert_true(base_str_equal(result->result, first->result));
     assert_int_equal(result->effect_count, first->effect_count);
 }
