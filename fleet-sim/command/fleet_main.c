@@ -7,13 +7,14 @@
 #include "certify/certify.h"
 #include "compare/compare.h"
 #include "compare/diff_main.h"
-#include "run/fleet_law.h"
+#include "compare/fleet_law.h"
 #include "base/os/process_start.h"
 #include "fork/fork.h"
 #include "base/text/terminal.h"
 #include "command/fleet_options.h"
 #include "harvest/harvest.h"
 #include "run/fleet_run.h"
+#include "story/device_replay.h"
 
 #include "swarm/sim_case.h"
 #include "tunnel/tunnel_law.h"
@@ -46,6 +47,7 @@ static const struct command {
     {"verify", sim_verify_main},      {"diff", sim_diff_main},
     {"population", sim_harvest_main}, {"fork", sim_fork_main},
     {"swarm", sim_swarm_main},        {"shrink", shrink},
+    {"replay", sim_replay_main},
 };
 
 int main(int argc, char **argv)

@@ -29,7 +29,8 @@
 #define RATE_DEFAULT        10000.0
 #define REAL_EVERY_DEFAULT  10000
 #define HELP_BYTES_MAX      8192
-#define COMMANDS            "run|simulate|certify|swarm|shrink|conform|diff|verify|fork|population|law|tunnel"
+#define COMMANDS                                                                                   \
+    "run|simulate|certify|swarm|shrink|conform|diff|verify|replay|fork|population|law|tunnel"
 
 enum key {
     KEY_GATEWAY = 1000,
@@ -201,9 +202,11 @@ static const struct argp_option table[] = {
      "In virtual time: all messages take 20 ms, or what each device's class of network takes, with "
      "loss, bandwidth and times without a link (constant)",
      GROUP_RUN},
-    {"trace", KEY_TRACE, "SHARD:SECOND", 0,
+    {"trace", KEY_TRACE, "SHARD:SECOND|device:N", 0,
      "Of a run in virtual time: write the events of that second down in DIR/trace.txt, and end "
-     "with it; the shard behind the last one is the gateway's core",
+     "with it; the shard behind the last one is the gateway's core. Or all that a device does and "
+     "is told, in "
+     "DIR/device.jsonl, as replay shows it",
      GROUP_RUN},
     {"act", KEY_ACT, "'SECOND DEED'", 0,
      "In virtual time, at that second: pause, resume, promote, abort or kill, an operator's word "

@@ -184,10 +184,10 @@ enum base_status sim_check_virtual(struct sim_options *options, struct base_erro
                               "--links network is for virtual time (--virtual)");
     }
     if (options->virtual_dir[0] == '\0') {
-        const char *name = options->strangers ? "--strangers"
-                           : options->traced  ? "--trace"
-                                              : "--act";
-        return options->strangers || options->traced || options->acted
+        const char *name = options->strangers                  ? "--strangers"
+                           : options->traced || options->tells ? "--trace"
+                                                               : "--act";
+        return options->strangers || options->traced || options->tells || options->acted
                    ? base_error_set(error, BASE_ERR_INVALID, "%s is for virtual time (--virtual)",
                                     name)
                    : BASE_OK;

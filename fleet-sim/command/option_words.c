@@ -332,17 +332,34 @@ error_t sim_take_bad_version(struct sim_parse *parse, const char *value)
                          options->bad_versions[options->bad_version_count++]);
 }
 
+// The device that is told of: its index, or its id, which has sixteen digits.
+static error_t take_told(struct sim_parse *parse, const char *value, struct base_str device)
+{
+    struct sim_options *options = parse->out;
+    options->told_by_id = device.size == WIRE_DEVICE_HEX;
+    enum base_status status = options->told_by_id ? wire_device_parse(device, &options->told)
+                                                  : base_str_u64(device, &options->told);
+    options->tells = status == BASE_OK;
+    return options->tells ? 0
+                          : sim_option_refuse(parse, "trace", value,
+                                              "device:N, its index in the population, or its id "
+                                              "of 16 hex digits is expected");
+}
+
 error_t sim_take_trace(struct sim_parse *parse, const char *value)
 {
     struct sim_options *options = parse->out;
     const char *colon = strchr(value, ':');
     uint64_t line = 0;
     uint64_t second = 0;
+    if (strncmp(value, "device:", strlen("device:")) == 0) {
+        return take_told(parse, value, base_str_of(colon + 1));
+    }
     if (colon == NULL ||
         base_str_u64((struct base_str){value, (size_t)(colon - value)}, &line) != BASE_OK ||
         base_str_u64(base_str_of(colon + 1), &second) != BASE_OK || line > SIM_SHARDS_MAX ||
         second >= SIM_DIGEST_SECONDS_MAX) {
-        return sim_option_refuse(parse, "trace", value, "SHARD:SECOND is expected");
+        return sim_option_refuse(parse, "trace", value, "SHARD:SECOND or device:N is expected");
     }
     options->traced = true;
     options->trace_line = (uint32_t)line;

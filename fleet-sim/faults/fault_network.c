@@ -285,6 +285,14 @@ static bool spoil(struct sim_held *held)
     return cut || (held->rule->kind == SIM_FAULT_CORRUPT && corrupt_body(held));
 }
 
+static void met(const struct sim_faults *faults, const struct sim_exchange *exchange,
+                enum sim_fault_kind kind)
+{
+    struct sim_faulty *faulty = faults->faulty_of(exchange);
+    base_assert(faulty != NULL);
+    sim_fault_met(faulty, kind);
+}
+
 // The device hears it. It may give the exchange up while it does.
 static void tell(struct sim_held *held)
 {
@@ -306,7 +314,7 @@ static void tell(struct sim_held *held)
         const struct sim_answer answer = {&held->head, held->body.data, held->body.size,
                                           held->status};
         held->faults->again(exchange, &answer);
-        held->faults->hits[SIM_FAULT_AGAIN]++;
+        met(held->faults, exchange, SIM_FAULT_AGAIN);
     }
     held_free(held);
 }
@@ -364,7 +372,7 @@ static void on_end(void *ctx, struct sim_exchange *exchange, enum base_status st
         spoilt = spoilt || spoil(held);
         uint64_t after_us = held->rule != NULL ? wait_us(held) : 0;
         if (spoilt || after_us > 0) {
-            faults->hits[held->rule->kind]++;
+            met(faults, exchange, held->rule->kind);
         }
         if (after_us > 0) {
             heap_add(held, sim_faults_now_us(faults) + after_us);
@@ -518,10 +526,12 @@ static bool hand_over(struct sim_faulty *faulty, const struct sim_exchange *but)
 
 // Counts what happens with the start of the exchange: on_end and tell count what happens to its
 // answer.
-static enum base_status met_if(struct sim_faults *faults, const struct sim_fault_rule *rule,
+static enum base_status met_if(struct sim_faulty *faulty, const struct sim_fault_rule *rule,
                                enum base_status status)
 {
-    faults->hits[rule->kind] += status == BASE_OK;
+    if (status == BASE_OK) {
+        sim_fault_met(faulty, rule->kind);
+    }
     return status;
 }
 
@@ -534,24 +544,28 @@ static enum base_status deed(struct sim_faulty *faulty, struct sim_exchange *exc
     switch (as->rule->kind) {
     case SIM_FAULT_LOSS:
         how.mode = (as->draw & 1u) != 0 ? MODE_SILENT : MODE_SWALLOW;
-        return met_if(faults, as->rule, hold(faults, exchange, request, &how));
+        return met_if(faulty, as->rule, hold(faults, exchange, request, &how));
     case SIM_FAULT_RESET:
-        return met_if(faults, as->rule, answer_made(faults, exchange, as->rule, 0));
+        return met_if(faulty, as->rule, answer_made(faults, exchange, as->rule, 0));
     case SIM_FAULT_PORTAL:
-        return met_if(faults, as->rule, answer_made(faults, exchange, as->rule, 200));
+        return met_if(faulty, as->rule, answer_made(faults, exchange, as->rule, 200));
     case SIM_FAULT_UNAVAILABLE:
-        return met_if(faults, as->rule, answer_made(faults, exchange, as->rule, 503));
+        return met_if(faulty, as->rule, answer_made(faults, exchange, as->rule, 503));
     case SIM_FAULT_BUSY:
-        return met_if(faults, as->rule, answer_made(faults, exchange, as->rule, 429));
+        return met_if(faulty, as->rule, answer_made(faults, exchange, as->rule, 429));
     case SIM_FAULT_HALF_OPEN:
         faulty->silent_us = sim_faults_now_us(faults) + as->rule->amount * UINT64_C(1000000);
         how.mode = MODE_SILENT;
-        return met_if(faults, as->rule, hold(faults, exchange, request, &how));
+        return met_if(faulty, as->rule, hold(faults, exchange, request, &how));
     case SIM_FAULT_HANDOVER:
-        faults->hits[SIM_FAULT_HANDOVER] += hand_over(faulty, exchange);
+        if (hand_over(faulty, exchange)) {
+            sim_fault_met(faulty, SIM_FAULT_HANDOVER);
+        }
         return faults->inner.start(faults->inner.ctx, exchange, request);
     case SIM_FAULT_DUPLICATE:
-        faults->hits[SIM_FAULT_DUPLICATE] += send_twin(faults, exchange, request);
+        if (send_twin(faults, exchange, request)) {
+            sim_fault_met(faulty, SIM_FAULT_DUPLICATE);
+        }
         return faults->inner.start(faults->inner.ctx, exchange, request);
     default:
         return hold(faults, exchange, request, &how);
@@ -571,11 +585,11 @@ static enum base_status start(void *ctx, struct sim_exchange *exchange,
     uint32_t number = ++faulty->exchanges;
     how.rule = sim_fault_of(faulty, SIM_FAULT_LOSS, SIM_FAULT_STALE, number, &how.draw);
     if (in_window(faulty, SIM_FAULT_OUTAGE)) {
-        faults->hits[SIM_FAULT_OUTAGE]++;
+        sim_fault_met(faulty, SIM_FAULT_OUTAGE);
         return answer_made(faults, exchange, NULL, 0);
     }
     if (in_window(faulty, SIM_FAULT_DOWN)) {
-        faults->hits[SIM_FAULT_DOWN]++;
+        sim_fault_met(faulty, SIM_FAULT_DOWN);
         return answer_made(faults, exchange, NULL, 503);
     }
     if (sim_faults_now_us(faults) < faulty->silent_us) {

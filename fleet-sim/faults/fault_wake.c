@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/prng.h"
+#include "digest/story_lines.h"
 
 #include <string.h>
 
@@ -120,7 +121,14 @@ const struct sim_fault_rule *sim_fault_of(struct sim_faulty *faulty, enum sim_fa
 void sim_fault_met(struct sim_faulty *faulty, enum sim_fault_kind kind)
 {
     base_assert(kind < SIM_FAULT_KIND_COUNT);
-    faulty->faults->hits[kind]++;
+    struct sim_faults *faults = faulty->faults;
+    const struct sim_fault_about *about = sim_fault_about(kind);
+    faults->hits[kind]++;
+    if (faults->story != NULL && faults->story->index == faulty->index) {
+        sim_story_tell(faults->story,
+                       &(struct sim_story_event){sim_faults_now_us(faults), "fault", NULL}, "%s:%s",
+                       sim_fault_family_name(about->family), about->name);
+    }
 }
 
 void sim_fault_met_once(struct sim_faulty *faulty, enum sim_fault_kind kind)

@@ -18,6 +18,7 @@ struct sim_faulty;
 struct sim_flipped;
 struct sim_held;
 struct sim_kept_answer;
+struct sim_story;
 
 struct sim_answer {
     const struct dev_response_head *head;
@@ -56,6 +57,7 @@ struct sim_faults {
     struct sim_kept_answer **answers;    // likewise: nobody is told what was
     uint64_t storm;                      // windows looked at
     uint64_t hits[SIM_FAULT_KIND_COUNT]; // that happened: a draw alone is none
+    struct sim_story *story;             // of a device; NULL: none is told
 };
 
 // Of a device, from its wake to its sleep.

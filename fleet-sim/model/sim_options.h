@@ -125,6 +125,9 @@ struct sim_options {
     bool traced; // in virtual time: the events of one second of a shard are written down
     uint32_t trace_line;
     uint32_t trace_second;
+    bool tells; // likewise: what one device does and is told, as run/device_story.h has it
+    bool told_by_id;
+    uint64_t told; // its index in the population, or its id
 };
 
 // The task that the command line names; 0: none.

@@ -65,6 +65,7 @@ struct sim_active;
 struct sim_behaving;
 struct sim_enrolling;
 struct sim_sessions;
+struct sim_tale;
 
 // What a shard has published; guarded by `lock`.
 struct sim_mailbox {
@@ -191,6 +192,7 @@ struct sim_shard {
     struct sim_versions *versions;
     struct sim_order order;
     struct sim_recorder recorder; // takes events in virtual time
+    struct sim_tale *tale;        // of one device of the run, of this shard or another; NULL: none
     struct sim_seen_version seen[SIM_VERSIONS_MAX];
     uint32_t seen_count;
     struct sim_statement statements[SIM_GRANTS_MAX]; // a ring of those seen last

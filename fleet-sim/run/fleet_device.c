@@ -8,6 +8,7 @@
 #include "run/fleet_behaviour.h"
 #include "run/fleet_business.h"
 #include "run/fleet_enrol.h"
+#include "run/device_story.h"
 
 #include "base/check.h"
 #include "base/prng.h"
@@ -85,6 +86,7 @@ static void sleep_until(struct sim_shard *shard, struct sim_awake *awake, uint32
 {
     struct sim_device *device = &shard->devices[awake->device];
     uint32_t index = awake->device;
+    sim_story_slept(awake, due_ms);
     sim_device_drop(shard, awake);
     device->intended_ms = due_ms;
     sim_wheel_set(&shard->wheel, index, due_ms);
@@ -100,6 +102,7 @@ static void kill_device(struct sim_shard *shard, struct sim_awake *awake, uint64
     sim_facts_died(&shard->facts, awake->device);
     sim_storage_kill(&awake->storage, draw);
     sim_shard_note(shard, awake->index, SIM_EVENT_KILLED, wakes);
+    sim_story_killed(awake);
     sim_faults_killed(&awake->faulty);
     shard->ledger.counters.crashes++;
     shard->devices[awake->device].rebooting = true;
@@ -190,6 +193,7 @@ static void observe(struct sim_shard *shard, struct sim_awake *awake, uint64_t n
     }
     struct dev_stats stats;
     dev_stats(awake->runtime, &stats);
+    sim_story_seen(awake, &stats);
     if (stats.activations != awake->activations || stats.rollbacks != awake->rollbacks ||
         stats.withdrawals != awake->withdrawals) {
         observe_slots(shard, awake, &stats, now_us);
@@ -278,6 +282,7 @@ static enum base_status boot(struct sim_shard *shard, struct sim_awake *awake)
 static void start(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
 {
     enum base_status status = boot(shard, awake);
+    sim_story_booted(awake, status);
     if (awake->faulty.dead) {
         kill_device(shard, awake, now_us);
         return;
@@ -327,6 +332,7 @@ bool sim_device_wake(struct sim_shard *shard, uint32_t index, uint64_t intended_
     device->slot = 1 + (uint32_t)((size_t)((char *)awake - shard->slots) / shard->slot_bytes);
     base_assert(sim_shard_awake(shard, index) == awake);
     sim_shard_note(shard, awake->index, SIM_EVENT_WAKE, device->wakes);
+    sim_story_woke(awake, intended_us);
     device->wakes++;
     shard->rebooting -= device->rebooting ? 1 : 0;
     device->rebooting = false;
@@ -354,6 +360,7 @@ static void tell_end(struct sim_shard *shard, struct sim_awake *awake,
                      const struct sim_task_end *end, uint64_t now_us)
 {
     sim_shard_note(shard, awake->index, SIM_EVENT_RUN, (uint64_t)end->end.outcome);
+    sim_story_ran(awake, end);
     if (awake->run_followed) {
         const struct sim_run_end told = {awake->run_version, end->end.outcome, end->end.detail};
         sim_ledger_run_ended(&shard->ledger, awake->device, &told, sim_shard_ms(shard, now_us));
@@ -467,6 +474,7 @@ static bool run_job(struct sim_shard *shard, struct sim_awake *awake, uint64_t n
     sim_ledger_run_started(&shard->ledger, awake->device,
                            awake->run_followed ? version : SIM_VERSION_NONE, verified, permitted);
     const struct sim_bad_rule *rule = rule_for(shard, awake, version);
+    sim_story_runs(awake, rule != NULL);
     if (rule != NULL && rule->behaviour == SIM_BEHAVIOUR_CRASH) {
         const struct sim_run_end told = {version, WIRE_OUTCOME_FAIL_CRASH,
                                          BASE_STR("the process died: injected")};
@@ -700,6 +708,7 @@ static void on_head(void *ctx, struct sim_exchange *exchange, const struct dev_r
     exchange->refused = head->status >= STATUS_SERVER_FAULT || head->status == STATUS_BUSY;
     shard->ledger.counters.answers++;
     sim_shard_note(shard, awake->index, SIM_EVENT_ANSWER, (uint64_t)head->status);
+    sim_story_answered(exchange, head->status);
     shard->ledger.counters.request_errors += head->status >= 400 && !none;
     shard->ledger.counters.unauthorized +=
         (head->status == 401 || head->status == 403) && exchange->kind != SIM_EXCHANGE_ENROL;
@@ -758,6 +767,7 @@ static void on_end(void *ctx, struct sim_exchange *exchange, enum base_status st
     shard->ledger.counters.request_errors += status != BASE_OK;
     if (status != BASE_OK) {
         sim_shard_note(shard, awake->index, SIM_EVENT_FAULT, (uint64_t)(-(int64_t)status));
+        sim_story_failed(exchange, status);
     }
     if (exchange->kind == SIM_EXCHANGE_TUNNEL) {
         sim_tunnel_end(exchange, status, now_us);

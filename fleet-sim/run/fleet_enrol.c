@@ -12,6 +12,8 @@
 
 #include "core/base/backoff.h"
 
+#include "run/device_story.h"
+
 #include <string.h>
 
 #define PATH               "/v1/enroll"
@@ -110,6 +112,7 @@ void sim_enrol_begin(struct sim_awake *awake, void *memory, uint64_t now_us)
     awake->enrolling = enrolling;
     enrolling->ended = shard->transport.start(shard->transport.ctx, enrolling->exchange, &request);
     enrolling->exchange->open = enrolling->ended == BASE_OK;
+    sim_story_asked(enrolling->exchange, &request);
     enrolling->over = enrolling->ended != BASE_OK;
     sim_counters_request(&shard->ledger.counters, SIM_EXCHANGE_ENROL);
     shard->ledger.counters.request_errors += enrolling->over;

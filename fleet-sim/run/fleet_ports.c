@@ -6,6 +6,8 @@
 // ledger knows what was offered to whom and what anybody may run (fleet_statement.c).
 #include "run/fleet_enrol.h"
 
+#include "run/device_story.h"
+
 #include "base/hash.h"
 
 #include <stddef.h>
@@ -152,6 +154,7 @@ static enum base_status state_save(void *ctx, const uint8_t *bytes, size_t size)
         sim_shard_note(awake->shard, awake->index, SIM_EVENT_SAVED, base_hash64(bytes, size));
     }
     BASE_TRY(sim_storage_port(storage).state_save(ctx, bytes, size));
+    sim_story_saved(awake, size);
     sim_facts_saved(&awake->shard->facts, awake->device, (struct base_span){bytes, size});
     return BASE_OK;
 }
@@ -206,6 +209,7 @@ static enum base_status http_start(void *ctx, uint32_t id, const struct dev_requ
     enum base_status status = shard->transport.start(shard->transport.ctx, exchange, request);
     count_request(&shard->ledger.counters, exchange->kind);
     sim_shard_note(shard, awake->index, SIM_EVENT_REQUEST, (uint64_t)exchange->kind);
+    sim_story_asked(exchange, request);
     awake->blobs += exchange->kind == SIM_EXCHANGE_BLOB;
     shard->ledger.counters.request_errors += status != BASE_OK;
     exchange->open = status == BASE_OK;

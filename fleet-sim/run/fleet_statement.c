@@ -4,6 +4,7 @@
 #include "run/fleet.h"
 
 #include "base/hash.h"
+#include "run/device_story.h"
 
 #include <string.h>
 
@@ -128,6 +129,7 @@ void sim_statement_verified(struct sim_awake *awake, const uint8_t key[WIRE_PUBL
             sim_versions_bring(shard->versions, release.rollout_id);
         }
         uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
+        sim_story_offered(awake, &release);
         sim_ledger_offered(&shard->ledger, awake->device, statement->version,
                            sim_shard_ms(shard, now_us));
     }

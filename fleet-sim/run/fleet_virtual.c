@@ -15,6 +15,7 @@
 #include "ports/shared_verify.h"
 #include "ports/sim_delay_network.h"
 #include "run/fleet_memory.h"
+#include "run/device_story.h"
 #include "virtual/core_folder.h"
 #include "virtual/core_gateway.h"
 #include "virtual/windows.h"
@@ -56,7 +57,8 @@ struct sim_virtual {
     uint64_t window_end_us;
     struct sim_memory_watch memory;
     struct sim_recorder core_recorder;
-    FILE *trace; // NULL: none
+    FILE *trace;           // NULL: none
+    struct sim_tale *tale; // NULL: no device's
     uint64_t start_us;
     uint32_t acted; // acts that were carried out: a bit each
 };
@@ -202,6 +204,7 @@ void sim_virtual_free(struct sim_virtual *virtual)
     }
     sim_shared_verify_free(virtual->verify);
     sim_recorder_done(&virtual->core_recorder);
+    (void)sim_tale_free(virtual->tale, NULL); // of a run that came to no end
     if (virtual->trace != NULL) {
         (void)fclose(virtual->trace);
     }
@@ -287,6 +290,17 @@ static enum base_status recorders_begin(struct sim_virtual *virtual, struct base
     return BASE_OK;
 }
 
+static enum base_status story_begin(struct sim_virtual *virtual, struct base_error *error)
+{
+    BASE_TRY(sim_tale_new(virtual->options, virtual->clock.now_us, &virtual->tale, error));
+    for (uint32_t i = 0; i < virtual->part_count; i++) {
+        virtual->parts[i].shard->tale = virtual->tale;
+        virtual->parts[i].shard->faults.story = virtual->tale != NULL ? &virtual->tale->story
+                                                                      : NULL;
+    }
+    return BASE_OK;
+}
+
 enum base_status sim_virtual_attach(struct sim_virtual *virtual, struct sim_shard *const *shards,
                                     struct base_error *error)
 {
@@ -307,6 +321,7 @@ enum base_status sim_virtual_attach(struct sim_virtual *virtual, struct sim_shar
         .log = &virtual->log,
     };
     BASE_TRY(recorders_begin(virtual, error));
+    BASE_TRY(story_begin(virtual, error));
     BASE_TRY(sim_core_gateway_new(&options, &virtual->gateway, error));
     for (uint32_t i = 0; i < virtual->part_count; i++) {
         virtual->parts[i].link.options.gateway = virtual->gateway;
@@ -438,6 +453,22 @@ static void gather_memory(const struct sim_virtual *virtual, struct sim_run_resu
     result->dormant_bytes = grown ? (double)(end_bytes - fixed_bytes) / (double)devices : 0;
 }
 
+static enum base_status story_end(struct sim_virtual *virtual, struct base_error *error)
+{
+    char task[WIRE_TASK_NAME_MAX + 1] = "";
+    struct sim_tale *tale = virtual->tale;
+    for (uint32_t i = 0; tale != NULL && i < virtual->part_count; i++) {
+        const struct sim_shard *shard = virtual->parts[i].shard;
+        (void)sim_versions_task_name(shard->versions, shard->ledger.task_id, task);
+        const struct sim_story_end end = {shard, task, sim_virtual_answer, virtual};
+        sim_tale_end(tale, &end);
+        virtual->parts[i].shard->tale = NULL;
+        virtual->parts[i].shard->faults.story = NULL;
+    }
+    virtual->tale = NULL;
+    return sim_tale_free(tale, error);
+}
+
 void sim_virtual_gather(struct sim_virtual *virtual, struct sim_run_result *result, FILE *log)
 {
     _Static_assert(sizeof(result->digest) == SIM_DIGEST_HEX + 1, "its text");
@@ -446,6 +477,9 @@ void sim_virtual_gather(struct sim_virtual *virtual, struct sim_run_result *resu
     gather_memory(virtual, result);
     result->unwritten = sim_core_gateway_unwritten(virtual->gateway);
     if (gather_digest(virtual, result->digest, &error) != BASE_OK) {
+        (void)fprintf(log, "%s\n", error.text);
+    }
+    if (story_end(virtual, &error) != BASE_OK) {
         (void)fprintf(log, "%s\n", error.text);
     }
 }

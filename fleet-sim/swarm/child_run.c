@@ -22,7 +22,7 @@ void sim_child_remove(const struct sim_child *child)
 {
     static const char *const files[] = {"run.json",    "report.html",  "timeline.csv",
                                         "latency.csv", "coverage.csv", "repro.txt",
-                                        "digest.bin",  "trace.txt"};
+                                        "digest.bin",  "trace.txt",    "device.jsonl"};
     char path[SIM_CHILD_FOLDER_MAX + 32];
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
         (void)snprintf(path, sizeof(path), "%s/%s", child->folder, files[i]);

@@ -2,9 +2,9 @@
 // records against the gateway's log. Called by fleet_main.c for `walle-fleet-sim law`, on the main
 // thread, once; no shard and no gateway runs. At most SHOWN_MAX findings are told one by one, the
 // rest is counted; a table grows up to SIM_LAW_RECORDS_MAX items.
-#include "run/fleet_law.h"
+#include "compare/fleet_law.h"
 
-#include "run/fleet_run.h"
+#include "model/sim_exit.h"
 
 #include "base/os/regular_file.h"
 #include "wire/digest.h"
