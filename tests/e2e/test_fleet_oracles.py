@@ -87,6 +87,13 @@ class FleetOracles(unittest.TestCase):
             file.write(table + "\n")
         self.assertTrue(all(killed for _, _, killed in rows), table)
 
+    # Whichever thread comes first to what shards share, they write in their order: the program looks after that itself.
+    def test_slow_shards_change_nothing(self):
+        runs = [self.play(slow, "second", "--devices", "800", "--threads", "4", "--arrival-rate", "1000000", "--duration", "60")[1]
+                for slow in ("", "slow-shards")]
+        self.assertEqual(runs[1]["virtual"]["digest"], runs[0]["virtual"]["digest"])
+        self.assertEqual(runs[1]["versions"], runs[0]["versions"])
+
     def test_a_failing_run_is_made_small(self):
         folder = self.folders["first"]
         faults = ("network:loss @ 2%", "network:delay 500 @ 5%", "gateway:503 @ 5%", "storage:torn @ 10%", "process:kill @ 5%")

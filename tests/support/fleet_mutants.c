@@ -2,6 +2,7 @@
 // mutant is to break the invariant that is there for it, and no other test's. WALLE_SIM_MUTANT
 // names it; without it the program is walle-fleet-sim. The functions are put in the way of the
 // product's by the linker (--wrap), so nothing of this is in what ships.
+#include "base/check.h"
 #include "core/base/runtime.h"
 #include "core/offer/device_again.h"
 #include "core/pull/device_pull.h"
@@ -15,12 +16,15 @@
 #include "ports/sim_storage.h"
 #include "svc/plan/cohort.h"
 #include "tunnel/tunnel.h"
+#include "virtual/core_link.h"
 #include "vm/vm.h"
 
 #include "device/port.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static bool is(const char *name)
 {
@@ -114,6 +118,52 @@ enum base_status __wrap_dev_record_restore(struct dev_runtime *runtime)
     BASE_TRY(__real_dev_record_restore(runtime));
     bool lost = is("lost-recovery") && runtime->task_count > 0 && ++boots % LOST_BOOTS == 0;
     return lost ? BASE_ERR_CORRUPT : BASE_OK;
+}
+
+// ---- Nothing is wrong, and the first shards are slow to hear what they are told first
+
+#define SLOW_US    20000u
+#define SLOW_TIMES 50u
+
+static _Thread_local const struct sim_core_link *hearing;
+
+void __real_sim_core_link_deliver(struct sim_core_link *link);
+void __wrap_sim_core_link_deliver(struct sim_core_link *link);
+void __wrap_sim_core_link_deliver(struct sim_core_link *link)
+{
+    static uint32_t times[2];
+    uint32_t shard = link->options.shard;
+    const struct base_clock_port *clock = &link->options.clock;
+    bool news = sim_core_link_due_us(link) <= clock->mono_us(clock->ctx);
+    if (is("slow-shards") && shard < 2 && news && ++times[shard] <= SLOW_TIMES) {
+        (void)usleep(SLOW_US);
+    }
+    hearing = link;
+    __real_sim_core_link_deliver(link);
+    hearing = NULL;
+}
+
+// Whatever else they do, shards come to what they share in their order.
+uint8_t __real_sim_versions_intern(struct sim_versions *versions,
+                                   const struct wire_sha256 *manifest);
+uint8_t __wrap_sim_versions_intern(struct sim_versions *versions,
+                                   const struct wire_sha256 *manifest);
+uint8_t __wrap_sim_versions_intern(struct sim_versions *versions,
+                                   const struct wire_sha256 *manifest)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static uint64_t last_us;
+    static uint32_t last; // shard
+    uint8_t number = __real_sim_versions_intern(versions, manifest);
+    if (is("slow-shards") && hearing != NULL) {
+        (void)pthread_mutex_lock(&lock);
+        uint64_t now_us = hearing->options.clock.mono_us(hearing->options.clock.ctx);
+        base_check(now_us > last_us || hearing->options.shard >= last);
+        last_us = now_us;
+        last = hearing->options.shard;
+        (void)pthread_mutex_unlock(&lock);
+    }
+    return number;
 }
 
 // ---- What was said to be durable is gone after a kill

@@ -164,6 +164,55 @@ static void every_leaf_counts(void **state)
     }
 }
 
+// The same leaves of more lines, or of more seconds, are another run's.
+static void the_shape_counts(void **state)
+{
+    (void)state;
+    static const uint32_t shapes[][2] = {{1, 6}, {2, 3}, {3, 2}, {6, 1}, {1, 1}, {1, 0}, {2, 0}};
+    struct sim_leaf leaves[6] = {{{0, 0}}, {{3, 4}}}; // one that is nothing is no leaf less
+    char roots[TEST_COUNT(shapes)][SIM_DIGEST_HEX + 1];
+    for (size_t i = 0; i < TEST_COUNT(shapes); i++) {
+        const struct sim_digest digest = {
+            .lines = shapes[i][0], .seconds = shapes[i][1], .leaves = leaves};
+        sim_digest_root(&digest, roots[i]);
+        for (size_t k = 0; k < i; k++) {
+            assert_string_not_equal(roots[i], roots[k]);
+        }
+    }
+}
+
+// Nothing happened, and that comes back from a file too; of more lines it is another nothing.
+static void a_run_of_no_seconds_has_one(void **state)
+{
+    (void)state;
+    struct play play;
+    struct sim_digest fewer;
+    struct sim_digest back;
+    struct base_error error = {0};
+    char roots[3][SIM_DIGEST_HEX + 1];
+    char path[100];
+    uint32_t line = 9;
+    uint32_t second = 9;
+    play_begin(&play);
+    play_end(&play);
+    assert_int_equal(play.digest.seconds, 0);
+    assert_int_equal(sim_digest_make(play.list, LINES - 1, &fewer), BASE_OK);
+    assert_int_equal(sim_digest_write(&play.digest, folder, &error), BASE_OK);
+    assert_int_equal(sim_digest_read(folder, &back, &error), BASE_OK);
+    assert_int_equal(back.lines, LINES);
+    assert_false(sim_digest_part(&play.digest, &back, &line, &second));
+    sim_digest_root(&play.digest, roots[0]);
+    sim_digest_root(&back, roots[1]);
+    sim_digest_root(&fewer, roots[2]);
+    assert_string_equal(roots[0], roots[1]);
+    assert_string_not_equal(roots[0], roots[2]);
+    sim_digest_done(&back);
+    sim_digest_done(&fewer);
+    play_done(&play);
+    (void)snprintf(path, sizeof(path), "%s/" SIM_DIGEST_FILE, folder);
+    assert_int_equal(unlink(path), 0);
+}
+
 static void a_run_of_too_many_seconds_has_none(void **state)
 {
     (void)state;
@@ -249,6 +298,8 @@ int main(void)
         cmocka_unit_test(the_order_of_events_counts),
         cmocka_unit_test(one_that_is_shorter_parts_where_it_ends),
         cmocka_unit_test(every_leaf_counts),
+        cmocka_unit_test(the_shape_counts),
+        cmocka_unit_test(a_run_of_no_seconds_has_one),
         cmocka_unit_test(a_run_of_too_many_seconds_has_none),
         cmocka_unit_test(a_second_is_traced),
         cmocka_unit_test(files_come_back),
