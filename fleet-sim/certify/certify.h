@@ -6,8 +6,11 @@
 #define SIM_CERTIFY_H
 
 #include "base/error.h"
+#include "model/rollouts_seen.h"
 #include "model/sim_options.h"
+#include "report/run_about.h"
 
+#include <jansson.h>
 #include <stdio.h>
 
 #define SIM_CERTIFY_RULES_MAX 16
@@ -52,10 +55,17 @@ struct sim_certify_run {
     double ended_s;
 };
 
+// What was certified, where and when, as the first run says it.
+struct sim_certify_about {
+    struct sim_about run; // its end is that of the first run
+    char stages[SIM_ROLLOUT_STAGES_MAX];
+};
+
 struct sim_certify_result {
     const struct sim_certify_options *options;
     const struct sim_certify_pack *pack;
     struct sim_certify_run *runs; // case by case, `seeds` of each
+    struct sim_certify_about about;
     double took_s;
 };
 
@@ -68,15 +78,23 @@ sim_certify_pack_read(const char *path, struct sim_certify_pack *out, struct bas
 BASE_NODISCARD enum base_status sim_certify_play(struct sim_certify_result *result,
                                                  const volatile int *interrupted, FILE *log,
                                                  struct base_error *error);
+// What a run's run.json says of the rollout of the options. INVALID: it is not there, it was over
+// before the run, or it releases another version; then there is nothing to certify.
+BASE_NODISCARD enum base_status sim_certify_run_read(const json_t *report,
+                                                     const struct sim_certify_options *options,
+                                                     bool healthy, struct sim_certify_run *out,
+                                                     struct base_error *error);
 // OUT/certificate.json and OUT/certificate.html, and a table to `log`.
 BASE_NODISCARD enum base_status sim_certify_report(const struct sim_certify_result *result,
                                                    FILE *log, struct base_error *error);
-// The share of such runs that harm no more than the worst of `count` did, with 95 % confidence:
-// 0.05^(1/count), since the largest of a sample bounds that share of what it is from.
-double sim_certify_share(uint32_t count);
-// The largest rate of an event that was seen `seen` times in `count` runs, with 95 % confidence
-// (Clopper and Pearson, one-sided).
-double sim_certify_rate_bound(uint32_t seen, uint32_t count);
+// The share of such runs that harm no more than the worst of `count` did, with 95 % confidence
+// that `statements` of this kind hold together: (0.05 / statements)^(1/count), since the largest of
+// a sample bounds that share of what it is from, and by Bonferroni each statement has its part of
+// what may go wrong, however they hang together.
+double sim_certify_share(uint32_t count, uint32_t statements);
+// The largest rate of an event that was seen `seen` times in `count` runs, likewise (Clopper and
+// Pearson, one-sided).
+double sim_certify_rate_bound(uint32_t seen, uint32_t count, uint32_t statements);
 
 int sim_certify_main(int argc, char **argv, FILE *log);
 

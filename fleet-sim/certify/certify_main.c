@@ -44,7 +44,9 @@ static const struct argp_option table[] = {
     {"version", KEY_VERSION, "SHA|X.Y.Z", 0, "Its version, which goes wrong", 0},
     {"devices", KEY_DEVICES, "N", 0, "Virtual devices of each run (3000)", 0},
     {"seeds", KEY_SEEDS, "N", 0,
-     "Runs of each case, with other devices and draws (20); 59 bound 95 % of such runs", 0},
+     "Runs of each case, with other devices and draws (20); 97 bound 95 % of such runs for all "
+     "cases of the product's pack together, 59 for one by itself",
+     0},
     {"jobs", KEY_JOBS, "N", 0, "Runs at once (2)", 0},
     {"pack", KEY_PACK, "FILE", 0,
      "Bad releases: lines NAME: RULE, a rule as for run --bad (those of the product)", 0},

@@ -152,9 +152,15 @@ enum base_status sim_certify_pack_read(const char *path, struct sim_certify_pack
     return status;
 }
 
-double sim_certify_share(uint32_t count)
+// The chance to be wrong that each of so many statements has.
+static double wrong_each(uint32_t statements)
 {
-    return count > 0 ? pow(1 - CONFIDENCE, 1.0 / count) : 0;
+    return (1 - CONFIDENCE) / (statements > 0 ? statements : 1);
+}
+
+double sim_certify_share(uint32_t count, uint32_t statements)
+{
+    return count > 0 ? pow(wrong_each(statements), 1.0 / count) : 0;
 }
 
 // P(X <= seen) where each of `count` is it with this probability.
@@ -168,7 +174,7 @@ static double binomial_below(uint32_t seen, uint32_t count, double rate)
     return sum;
 }
 
-double sim_certify_rate_bound(uint32_t seen, uint32_t count)
+double sim_certify_rate_bound(uint32_t seen, uint32_t count, uint32_t statements)
 {
     double low = 0;
     double high = 1;
@@ -177,7 +183,7 @@ double sim_certify_rate_bound(uint32_t seen, uint32_t count)
     }
     for (int i = 0; i < 60; i++) {
         double middle = (low + high) / 2;
-        if (binomial_below(seen, count, middle) > 1 - CONFIDENCE) {
+        if (binomial_below(seen, count, middle) > wrong_each(statements)) {
             low = middle;
         } else {
             high = middle;

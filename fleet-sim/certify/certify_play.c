@@ -87,8 +87,7 @@ static enum base_status begin(struct play *play, struct job *job, struct base_er
     return sim_child_begin(&job->child, words, error);
 }
 
-// Of the run's rollout, and of nothing else. INVALID: it is not there, it was over before the run,
-// or it releases another version; then there is nothing to certify.
+// Of the run's rollout, and of nothing else.
 static enum base_status take_rollout(const json_t *root, const struct sim_certify_options *options,
                                      struct sim_certify_run *out, struct base_error *error)
 {
@@ -140,6 +139,53 @@ static double stopped_s(const json_t *root)
     return 0;
 }
 
+enum base_status sim_certify_run_read(const json_t *report,
+                                      const struct sim_certify_options *options, bool healthy,
+                                      struct sim_certify_run *out, struct base_error *error)
+{
+    struct sim_certify_run run = {0};
+    BASE_TRY(take_rollout(report, options, &run, error));
+    run.ended_s = json_number_value(json_object_get(report, "duration_s"));
+    run.stopped_s = run.stopped ? stopped_s(report) : 0;
+    // A bad release that the gate let through stays where it came to: that is what is measured.
+    const char *meant = !healthy && run.completed ? sim_oracle_name(SIM_ORACLE_BACK) : NULL;
+    run.good = sim_report_broken(report, meant) == NULL && (run.stopped || run.completed);
+    run.harmed = healthy ? 0 : (uint64_t)json_integer_value(json_object_get(report, "exposed"));
+    *out = run;
+    return BASE_OK;
+}
+
+static void text_take(const json_t *object, const char *key, char *out, size_t capacity)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    (void)snprintf(out, capacity, "%s", text != NULL ? text : "");
+}
+
+// The first run that ends says what all of them are of.
+static void about_take(const json_t *report, const struct sim_certify_options *options,
+                       struct sim_certify_about *out)
+{
+    const json_t *about = json_object_get(report, "about");
+    size_t index;
+    const json_t *rollout;
+    if (out->run.ended[0] != '\0') {
+        return;
+    }
+    text_take(about, "began", out->run.began, sizeof(out->run.began));
+    text_take(about, "ended", out->run.ended, sizeof(out->run.ended));
+    text_take(about, "task", out->run.task, sizeof(out->run.task));
+    text_take(about, "version", out->run.version, sizeof(out->run.version));
+    text_take(about, "manifest", out->run.manifest, sizeof(out->run.manifest));
+    text_take(about, "machine", out->run.machine, sizeof(out->run.machine));
+    json_array_foreach(json_object_get(report, "rollouts"), index, rollout)
+    {
+        const char *id = json_string_value(json_object_get(rollout, "id"));
+        if (id != NULL && strcmp(id, options->rollout) == 0) {
+            text_take(rollout, "stages", out->stages, sizeof(out->stages));
+        }
+    }
+}
+
 static enum base_status read_run(const struct play *play, const struct job *job, int status,
                                  struct base_error *error)
 {
@@ -148,7 +194,8 @@ static enum base_status read_run(const struct play *play, const struct job *job,
     json_t *root = sim_child_report(&job->child); // none is left of an earlier run
     bool healthy = job->at < play->result->options->seeds;
     enum base_status taken =
-        root != NULL ? take_rollout(root, play->result->options, run, error) : BASE_OK;
+        root != NULL ? sim_certify_run_read(root, play->result->options, healthy, run, error)
+                     : BASE_OK;
     if (taken == BASE_OK && (!ended || root == NULL)) {
         taken = base_error_set(error, BASE_ERR_IO, "a run came to nothing: see %s.log",
                                job->child.folder);
@@ -157,13 +204,7 @@ static enum base_status read_run(const struct play *play, const struct job *job,
         json_decref(root);
         return taken;
     }
-    run->harmed = (uint64_t)json_integer_value(json_object_get(root, "exposed"));
-    run->ended_s = json_number_value(json_object_get(root, "duration_s"));
-    run->stopped_s = run->stopped ? stopped_s(root) : 0;
-    // A bad release that the gate let through stays where it came to: that is what is measured.
-    const char *meant = !healthy && run->completed ? sim_oracle_name(SIM_ORACLE_BACK) : NULL;
-    run->good = sim_report_broken(root, meant) == NULL && (run->stopped || run->completed);
-    run->harmed = healthy ? 0 : run->harmed;
+    about_take(root, play->result->options, &play->result->about);
     json_decref(root);
     return BASE_OK;
 }

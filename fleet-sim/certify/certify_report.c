@@ -7,7 +7,6 @@
 #include "base/version.h"
 #include "report/report_svg.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,6 +57,13 @@ static void sums_fill(const struct sim_certify_result *result, uint32_t at, stru
     }
 }
 
+// What a certificate states with one confidence: a bound for each bad release, and the rate of
+// healthy ones that were stopped.
+static uint32_t statements(const struct sim_certify_result *result)
+{
+    return result->pack->count;
+}
+
 static uint32_t runs_bad(const struct sim_certify_result *result, const struct sums *sums)
 {
     uint32_t bad = 0;
@@ -88,12 +94,16 @@ static void table_write(const struct sim_certify_result *result, const struct su
     (void)fprintf(
         log,
         "of %u devices; harmed is who ran it. At least %.1f %% of such runs harm no more than the "
-        "most of their row, with 95 %% confidence for each row by itself: a sample of seeds, "
-        "not of releases\n",
-        result->options->devices, sim_certify_share(seeds) * 100);
+        "most of their row, with 95 %% confidence for all rows together (%.1f %% for one row by "
+        "itself): a sample of seeds, not of releases\n",
+        result->options->devices, sim_certify_share(seeds, statements(result)) * 100,
+        sim_certify_share(seeds, 1) * 100);
     (void)fprintf(log,
-                  "healthy releases stopped: %u of %u (at most %.1f %%, with 95 %% confidence)\n",
-                  healthy->stopped, seeds, sim_certify_rate_bound(healthy->stopped, seeds) * 100);
+                  "healthy releases stopped: %u of %u (at most %.1f %%, together with the rows; "
+                  "%.1f %% by itself)\n",
+                  healthy->stopped, seeds,
+                  sim_certify_rate_bound(healthy->stopped, seeds, statements(result)) * 100,
+                  sim_certify_rate_bound(healthy->stopped, seeds, 1) * 100);
     (void)fprintf(log, "it took %.0f s\n", result->took_s);
 }
 
@@ -107,6 +117,37 @@ static json_t *case_json(const struct sums *sums)
                      sums->stopped_most_s);
 }
 
+static json_t *about_json(const struct sim_certify_result *result)
+{
+    const struct sim_certify_options *options = result->options;
+    const struct sim_about *run = &result->about.run;
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "rollout", options->rollout,
+                     "task", run->task, "version", options->version, "manifest", run->manifest,
+                     "stages", result->about.stages, "gateway", options->virtual_dir, "began",
+                     run->began, "machine", run->machine);
+}
+
+// checkin_interval_s: 0, as the gateway says.
+static json_t *limits_json(const struct sim_certify_options *options)
+{
+    return json_pack("{s:i, s:i, s:i, s:f, s:i, s:s}", "devices", (int)options->devices, "seeds",
+                     (int)options->seeds, "duration_s", (int)options->horizon_s, "arrival_rate",
+                     options->arrival_rate, "checkin_interval_s", (int)options->checkin_interval_s,
+                     "pack", options->pack);
+}
+
+// The first two are of all statements together, the others of each by itself.
+static json_t *bounds_json(const struct sim_certify_result *result, const struct sums *sums)
+{
+    uint32_t seeds = result->options->seeds;
+    uint32_t all = statements(result);
+    return json_pack("{s:f, s:i, s:f, s:f, s:f, s:f}", "confidence", 0.95, "statements", (int)all,
+                     "share", sim_certify_share(seeds, all), "false_stop",
+                     sim_certify_rate_bound(sums[0].stopped, seeds, all), "share_alone",
+                     sim_certify_share(seeds, 1), "false_stop_alone",
+                     sim_certify_rate_bound(sums[0].stopped, seeds, 1));
+}
+
 static enum base_status json_write(const struct sim_certify_result *result, const struct sums *sums,
                                    FILE *file)
 {
@@ -115,13 +156,10 @@ static enum base_status json_write(const struct sim_certify_result *result, cons
     for (uint32_t i = 0; i < result->pack->count; i++) {
         (void)json_array_append_new(cases, case_json(&sums[i]));
     }
-    json_t *root =
-        json_pack("{s:s, s:s, s:s, s:i, s:i, s:f, s:f, s:f, s:o}", "product",
-                  "walle-fleet-sim " BASE_PRODUCT_VERSION, "rollout", options->rollout, "version",
-                  options->version, "devices", (int)options->devices, "seeds", (int)options->seeds,
-                  "share_bounded", sim_certify_share(options->seeds), "false_stop_bound",
-                  sim_certify_rate_bound(sums[0].stopped, options->seeds), "took_s", result->took_s,
-                  "cases", cases);
+    json_t *root = json_pack("{s:s, s:f, s:o, s:o, s:o, s:o}", "product",
+                             "walle-fleet-sim " BASE_PRODUCT_VERSION, "took_s", result->took_s,
+                             "about", about_json(result), "limits", limits_json(options), "bounds",
+                             bounds_json(result, sums), "cases", cases);
     bool good = root != NULL && json_dumpf(root, file, JSON_INDENT(1)) == 0;
     json_decref(root);
     return good ? BASE_OK : BASE_ERR_IO;
@@ -131,8 +169,11 @@ static void chart_write(const struct sim_certify_result *result, const struct su
                         FILE *file)
 {
     static double x[SIM_CERTIFY_SEEDS_MAX];
-    struct sim_chart chart = {
-        .unit_y = "devices harmed", .x = x, .point_count = result->options->seeds};
+    struct sim_chart chart = {.unit_y = "devices harmed",
+                              .unit_x = "run, from the one that harmed fewest",
+                              .x = x,
+                              .x_from = 1,
+                              .point_count = result->options->seeds};
     for (uint32_t i = 0; i < chart.point_count; i++) {
         x[i] = i + 1;
     }
@@ -141,6 +182,51 @@ static void chart_write(const struct sim_certify_result *result, const struct su
             (struct sim_series){.name = sums[i].of->name, .y = sums[i].harmed};
     }
     sim_chart_write(&chart, file);
+    if (result->pack->count - 1 > SIM_SERIES_MAX) {
+        (void)fprintf(file, "<p class=note>The first %d releases; the table has all.</p>\n",
+                      SIM_SERIES_MAX);
+    }
+}
+
+static void about_row(const char *name, const char *value, FILE *file)
+{
+    (void)fprintf(file, "<tr><th>%s<td>", name);
+    sim_html_text(file, value[0] != '\0' ? value : "not known");
+    (void)fputs("</tr>\n", file);
+}
+
+// Of what, on what gate, within which limits, when and where.
+static void about_write(const struct sim_certify_result *result, FILE *file)
+{
+    const struct sim_certify_options *options = result->options;
+    const struct sim_about *run = &result->about.run;
+    char text[SIM_TEXT_MAX + 160];
+    (void)fputs("<table class=about>\n", file);
+    (void)snprintf(text, sizeof(text), "%s %s", run->task, options->version);
+    about_row("task", run->task[0] != '\0' ? text : options->version, file);
+    about_row("manifest", run->manifest, file);
+    about_row("rollout", options->rollout, file);
+    about_row("stages", result->about.stages, file);
+    (void)snprintf(text, sizeof(text), "the gateway's core in virtual time, from %s",
+                   options->virtual_dir);
+    about_row("where", text, file);
+    (void)snprintf(
+        text, sizeof(text),
+        "%u devices a run, %.6g a second come online; %u seeds; a run ends after %u s of "
+        "virtual time",
+        options->devices, options->arrival_rate, options->seeds, options->horizon_s);
+    about_row("limits", text, file);
+    if (options->checkin_interval_s > 0) {
+        (void)snprintf(text, sizeof(text), "every %u s", options->checkin_interval_s);
+    }
+    about_row("check-ins", options->checkin_interval_s > 0 ? text : "as the gateway says", file);
+    about_row("releases", options->pack[0] != '\0' ? options->pack : "the pack of the product",
+              file);
+    (void)snprintf(text, sizeof(text), "began %s, took %.0f s", run->began, result->took_s);
+    about_row("date", text, file);
+    about_row("machine", run->machine, file);
+    about_row("product", "walle-fleet-sim " BASE_PRODUCT_VERSION, file);
+    (void)fputs("</table>\n", file);
 }
 
 static void row_write(const struct sums *sums, FILE *file)
@@ -159,42 +245,56 @@ static void row_write(const struct sums *sums, FILE *file)
                   sums->stopped_middle_s, sums->stopped_most_s);
 }
 
+// How far the figures reach, and what they are no sample of.
+static void bounds_write(const struct sim_certify_result *result, const struct sums *sums,
+                         FILE *file)
+{
+    uint32_t seeds = result->options->seeds;
+    uint32_t all = statements(result);
+    (void)fprintf(
+        file,
+        "<p>At least %.1f&nbsp;%% of such runs harm no more devices than the most of their row, "
+        "and of healthy releases the gate stops at most %.1f&nbsp;%% (it stopped %u of %u): all "
+        "%u statements hold together with 95&nbsp;%% confidence. Each by itself would reach "
+        "%.1f&nbsp;%% and %.1f&nbsp;%%. The runs are a sample of seeds: of the devices, their "
+        "times and draws. The releases are no sample but those of the pack: of one that goes wrong "
+        "in another way nothing is said.</p>\n",
+        sim_certify_share(seeds, all) * 100,
+        sim_certify_rate_bound(sums[0].stopped, seeds, all) * 100, sums[0].stopped, seeds, all,
+        sim_certify_share(seeds, 1) * 100, sim_certify_rate_bound(sums[0].stopped, seeds, 1) * 100);
+}
+
 static enum base_status page_write(const struct sim_certify_result *result, const struct sums *sums,
                                    FILE *file)
 {
-    const struct sim_certify_options *options = result->options;
+    uint32_t seeds = result->options->seeds;
     sim_chart_page_begin(file, "Blast radius");
-    (void)fputs("<h1>How far a bad release gets</h1>\n<p>Rollout ", file);
-    sim_html_text(file, options->rollout);
+    (void)fputs("<h1>How far a bad release gets</h1>\n", file);
+    about_write(result, file);
     (void)fprintf(
         file,
-        " was played %u times in virtual time for each release below, on the gateway's own "
-        "gate, every time with another %u devices.</p>\n",
-        options->seeds, options->devices);
-    (void)fprintf(
-        file,
-        "<p>Harmed is a device that ran the version. At least %.1f&nbsp;%% of such runs harm no "
-        "more devices than the most of their row (95&nbsp;%% confidence, for each row by itself): "
-        "the runs are a sample of seeds, and the releases are no sample but those of the pack. "
-        "Of %u healthy releases the gate stopped %u: at "
-        "most %.1f&nbsp;%% (95&nbsp;%% confidence).</p>\n<table><tr><th>release<th>what goes "
-        "wrong<th class=n>stopped<th class=n>harmed, middle<th class=n>harmed, most<th "
-        "class=n>stopped after, middle<th class=n>most</tr>\n",
-        sim_certify_share(options->seeds) * 100, options->seeds, sums[0].stopped,
-        sim_certify_rate_bound(sums[0].stopped, options->seeds) * 100);
+        "<p>The rollout was played %u times in virtual time for each release below, on the "
+        "gateway's own gate, every time with another %u devices. Harmed is a device that ran the "
+        "version.</p>\n",
+        seeds, result->options->devices);
+    bounds_write(result, sums, file);
+    (void)fputs("<div class=wide><table><tr><th>release<th>what goes wrong<th class=n>stopped<th "
+                "class=n>harmed, middle<th class=n>harmed, most<th class=n>stopped after, "
+                "middle<th class=n>stopped after, most</tr>\n",
+                file);
     for (uint32_t i = 1; i < result->pack->count; i++) {
         row_write(&sums[i], file);
     }
-    (void)fprintf(file,
-                  "</table>\n<p>Runs that did not end by themselves, or broke an invariant: %u of "
-                  "%u. Their devices count as far as they got.</p>",
-                  runs_bad(result, sums), result->pack->count * options->seeds);
+    (void)fprintf(
+        file,
+        "</table></div>\n<p>Runs that did not end by themselves, or broke an invariant: %u of "
+        "%u. Their devices count as far as they got.</p>",
+        runs_bad(result, sums), result->pack->count * seeds);
     (void)fputs("\n<h2>Devices harmed, run by run</h2>\n<p class=note>The runs of a release "
                 "in the order of what they came to.</p>\n",
                 file);
     chart_write(result, sums, file);
-    (void)fprintf(file, "<p class=note>walle-fleet-sim " BASE_PRODUCT_VERSION "; %.0f s.</p>\n",
-                  result->took_s);
+    (void)fputs("</body></html>\n", file);
     return ferror(file) != 0 ? BASE_ERR_IO : BASE_OK;
 }
 

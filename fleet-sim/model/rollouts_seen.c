@@ -45,6 +45,44 @@ static void counts_read(const json_t *counts, struct sim_gateway_counts *out)
     };
 }
 
+// "simulate: at most 1 % may fail, of 100 or more; gray-1 1 %: ..."; what has no room is left out
+// as a whole stage.
+static void stages_read(const json_t *stages, char out[SIM_ROLLOUT_STAGES_MAX])
+{
+    size_t used = 0, index;
+    const json_t *stage;
+    out[0] = '\0';
+    json_array_foreach(stages, index, stage)
+    {
+        char name[SIM_ROLLOUT_STAGE_MAX];
+        char kind[SIM_ROLLOUT_STATE_MAX];
+        char rule[SIM_ROLLOUT_STATE_MAX];
+        char reach[32] = "";
+        char text[3 * SIM_ROLLOUT_STAGE_MAX + 128];
+        copy_text(stage, "name", name, sizeof(name));
+        copy_text(stage, "kind", kind, sizeof(kind));
+        copy_text(stage, "rule", rule, sizeof(rule));
+        if (strcmp(kind, "simulate") != 0) {
+            (void)snprintf(reach, sizeof(reach), " %.6g %%",
+                           json_number_value(json_object_get(stage, "percent")));
+        }
+        int size =
+            snprintf(text, sizeof(text),
+                     "%s%s%s: at most %.6g %% may fail, of %lld or more, %.6g s or longer%s%s",
+                     used > 0 ? "; " : "", name, reach,
+                     100 * json_number_value(json_object_get(stage, "max_failure")),
+                     (long long)json_integer_value(json_object_get(stage, "min_sample")),
+                     json_number_value(json_object_get(stage, "min_dwell_s")),
+                     strcmp(rule, "threshold") != 0 && rule[0] != '\0' ? ", by " : "",
+                     strcmp(rule, "threshold") != 0 ? rule : "");
+        if (size <= 0 || used + (size_t)size >= SIM_ROLLOUT_STAGES_MAX) {
+            return;
+        }
+        memcpy(out + used, text, (size_t)size + 1);
+        used += (size_t)size;
+    }
+}
+
 static bool item_read(const json_t *rollout, struct sim_rollout_seen *out)
 {
     const char *id = json_string_value(json_object_get(rollout, "id"));
@@ -62,6 +100,7 @@ static bool item_read(const json_t *rollout, struct sim_rollout_seen *out)
     copy_text(json_is_object(cause) ? cause : rollout,
               json_is_object(cause) ? "text" : "reason_text", out->reason, sizeof(out->reason));
     copy_text(json_object_get(rollout, "stage"), "name", out->stage, sizeof(out->stage));
+    stages_read(json_object_get(rollout, "stages"), out->stages);
     const json_t *counts = json_object_get(rollout, "counts");
     counts_read(counts, &out->counts);
     out->uncounted = !json_is_true(json_object_get(rollout, "trust_unproven")) &&

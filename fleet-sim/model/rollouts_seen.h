@@ -18,6 +18,7 @@
 #define SIM_ROLLOUT_STATE_MAX   24
 #define SIM_ROLLOUT_STAGE_MAX   64
 #define SIM_ROLLOUT_REASON_MAX  160
+#define SIM_ROLLOUT_STAGES_MAX  2048 // in words, of all of them
 
 // What the gateway counts of a rollout's devices, by what it heard of them.
 struct sim_gateway_counts {
@@ -39,7 +40,8 @@ struct sim_rollout_seen {
     char state[SIM_ROLLOUT_STATE_MAX]; // the last one that was heard of
     char stage[SIM_ROLLOUT_STAGE_MAX];
     char reason[SIM_ROLLOUT_REASON_MAX];
-    bool old;       // it was over before the run looked first
+    char stages[SIM_ROLLOUT_STAGES_MAX]; // each with its gate; empty: the gateway did not say
+    bool old;                            // it was over before the run looked first
     bool uncounted; // devices ran it, and its gate counts none of them: they are strangers to it
     struct sim_gateway_counts counts; // of now
     struct sim_gateway_counts before; // ... when the run looked first; all 0: it began later

@@ -230,6 +230,19 @@ static void faults_row(const struct sim_run_result *result, FILE *file)
 
 // ---- When and where
 
+// Of each rollout, where they are not those of the one before.
+static void stages_rows(const struct sim_run_result *result, FILE *file)
+{
+    const char *before = "";
+    for (uint32_t i = 0; i < result->rollout_count; i++) {
+        const char *stages = result->rollouts[i].seen.stages;
+        if (stages[0] != '\0' && strcmp(stages, before) != 0) {
+            about_row("stages", stages, file);
+            before = stages;
+        }
+    }
+}
+
 // When, of what, where, by what.
 static void about_section(const struct sim_run_result *result, FILE *file)
 {
@@ -244,6 +257,7 @@ static void about_section(const struct sim_run_result *result, FILE *file)
     about_row("date", when, file);
     about_row("task", release[1] != '\0' ? release : "no device was offered a release", file);
     about_row("manifest", about->manifest, file);
+    stages_rows(result, file);
     population_row(result, file);
     online_row(result->options, file);
     links_row(result, file);

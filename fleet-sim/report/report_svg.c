@@ -123,14 +123,17 @@ static void axes(const struct sim_chart *chart, const struct frame *frame, FILE 
                       plot_y(frame, y) + 4, text);
     }
     step = sim_chart_step(frame->x_to - frame->x_from);
+    step = chart->unit_x != NULL && step < 1 ? 1 : step;
     for (double x = ceil(frame->x_from / step) * step; x <= frame->x_to * 1.0001; x += step) {
         (void)fprintf(file, "<text class=tick x=%.1f y=%.1f text-anchor=middle>%.6g</text>\n",
                       plot_x(frame, x), bottom + 16, x);
     }
     (void)fprintf(file,
-                  "<text class=tick x=%.1f y=%.1f text-anchor=end>seconds of the run</text>"
+                  "<text class=tick x=%.1f y=%.1f text-anchor=end>%s</text>"
                   "<text class=tick x=2 y=%.1f>%s</text>\n",
-                  WIDTH - RIGHT, bottom + BOTTOM - 4, TOP - 6, chart->unit_y);
+                  WIDTH - RIGHT, bottom + BOTTOM - 4,
+                  chart->unit_x != NULL ? chart->unit_x : "seconds of the run", TOP - 6,
+                  chart->unit_y);
 }
 
 static void line(const struct sim_chart *chart, uint32_t index, const struct frame *frame,
@@ -271,9 +274,10 @@ void sim_chart_page_begin(FILE *file, const char *title)
         "@media(prefers-color-scheme:dark){:root{--fg:#e4e8ee;--soft:#98a3b3;--line:#313946}}\n"
         "body{color:var(--fg);font:15px/1.5 system-ui,sans-serif;margin:0 auto;max-width:960px;"
         "padding:24px}table{border-collapse:collapse;width:100%%}th,td{text-align:left;padding:4px "
-        "10px "
-        "4px 0;border-bottom:1px solid "
-        "var(--line)}td.n,th.n{text-align:right}.note{color:var(--soft)}"
+        "10px 4px 0;border-bottom:1px solid var(--line);vertical-align:top}td.n,th.n{text-align:"
+        "right}.about th{width:6em}.about td,code{overflow-wrap:anywhere}.note{color:var(--soft)}"
+        "@media screen and (max-width:700px){body{padding:14px}.wide{overflow-x:auto}"
+        ".wide svg,.wide table{min-width:640px}}"
         "svg{width:100%%;height:auto;display:block}.grid{stroke:var(--line)}.tick,.marktext{fill:"
         "var(--soft);font-size:11px}.line{fill:none;stroke-width:2}.legend{display:flex;flex-wrap:"
         "wrap;"

@@ -20,7 +20,8 @@ struct sim_series {
 
 struct sim_chart {
     const char *unit_y;
-    const double *x; // seconds
+    const char *unit_x; // what is counted along it; NULL: seconds of the run
+    const double *x;
     uint32_t point_count;
     struct sim_series series[SIM_SERIES_MAX];
     uint32_t series_count;

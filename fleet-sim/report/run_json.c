@@ -102,9 +102,9 @@ static json_t *rollouts(const struct sim_run_result *result)
         wire_device_hex(seen->id, id);
         bool ended = sim_rollout_over(seen->state) || told->wrong;
         (void)json_array_append_new(
-            list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:b}", "id", id, "task",
+            list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:b}", "id", id, "task",
                             seen->task, "version", seen->version, "state", seen->state, "stage",
-                            seen->stage, "reason", seen->reason, "as_meant",
+                            seen->stage, "stages", seen->stages, "reason", seen->reason, "as_meant",
                             ended ? json_boolean(!told->wrong) : json_null(), "over_before",
                             (int)seen->old));
     }

@@ -283,11 +283,18 @@ class FleetVirtual(unittest.TestCase):
         for name in ("crash", "few"):
             self.assertTrue(0 < cases[name]["harmed_p50"] <= cases[name]["harmed_max"] < 800 / 2, cases)
         self.assertGreater(cases["few"]["stopped_s_max"], 0)
-        self.assertAlmostEqual(found["share_bounded"], 0.05 ** 0.5)
+        self.assertAlmostEqual(found["bounds"]["share_alone"], 0.05 ** 0.5)
+        self.assertAlmostEqual(found["bounds"]["share"], (0.05 / 3) ** 0.5)
+        about = found["about"]
+        self.assertEqual((about["task"], about["version"], about["rollout"]), ("shop/score", "1.0.0", self.rollout))
+        self.assertRegex(about["manifest"], "^[0-9a-f]{64}$")
+        self.assertIn("may fail, of", about["stages"])
+        self.assertEqual((found["limits"]["devices"], found["limits"]["arrival_rate"], found["limits"]["seeds"]), (800, 40, 2))
         with open(self.stack.path("certificate", "certificate.html"), encoding="utf-8") as file:
             page = file.read()
         self.assertIn("<svg", page)
         self.assertIn("a sample of seeds", page)
+        self.assertIn(about["stages"], page)
         self.assertIn("a sample of seeds", text)
         self.assertIn("os == &quot;ios&quot; =&gt; exception @ 60%", page)
         self.assertIn("did not end by themselves, or broke an invariant: 0 of 6.", page)

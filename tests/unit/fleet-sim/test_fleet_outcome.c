@@ -455,7 +455,13 @@ static void taken_back_and_then_another(void **state)
 static void rollouts_that_a_run_saw(void **state)
 {
     static const char first[] =
-        "{\"items\":[{\"id\":\"0000000000000002\",\"created_s\":20,\"state\":\"running\"},"
+        "{\"items\":[{\"id\":\"0000000000000002\",\"created_s\":20,\"state\":\"running\","
+        "\"stages\":"
+        "[{\"name\":\"dry\",\"kind\":\"simulate\",\"percent\":100.0,\"rule\":\"threshold\","
+        "\"max_failure\":0.01,\"min_sample\":200,\"min_dwell_s\":0.0},{\"name\":\"gray-1\","
+        "\"kind\":"
+        "\"gray\",\"percent\":0.5,\"rule\":\"logrank\",\"max_failure\":0.025,\"min_sample\":10,"
+        "\"min_dwell_s\":60.5}]},"
         "{\"id\":\"0000000000000001\",\"created_s\":10,\"state\":\"completed\"}]}";
     static const char second[] =
         "{\"items\":[{\"id\":\"0000000000000003\",\"created_s\":30,\"state\":\"rolled_back\"},"
@@ -470,6 +476,10 @@ static void rollouts_that_a_run_saw(void **state)
     assert_false(rollouts->begun);
     sim_rollouts_take(rollouts, first, sizeof(first) - 1);
     assert_int_equal(rollouts->count, 2);
+    assert_string_equal(rollouts->items[0].stages,
+                        "dry: at most 1 % may fail, of 200 or more, 0 s or longer; gray-1 0.5 %: "
+                        "at most 2.5 % may fail, of 10 or more, 60.5 s or longer, by logrank");
+    assert_string_equal(rollouts->items[1].stages, "");
     assert_false(rollouts->items[0].old);
     assert_true(rollouts->items[1].old);
     sim_rollouts_take(rollouts, second, sizeof(second) - 1);
