@@ -77,31 +77,29 @@ void base_hex_encode(const uint8_t *bytes, size_t size, char *out)
     }
 }
 
-// 0..15, or 0xff for what is no hex digit.
-static uint8_t hex_value(char character)
-{
-    unsigned c = (unsigned char)character;
-    if (c - '0' <= 9) {
-        return (uint8_t)(c - '0');
-    }
-    c |= 0x20;
-    return c - 'a' <= 5 ? (uint8_t)(c - 'a' + 10) : 0xff;
-}
+// 0x10 and its value for each hex digit, 0 for what is none.
+static const uint8_t hex_digit[256] = {
+    ['0'] = 0x10, ['1'] = 0x11, ['2'] = 0x12, ['3'] = 0x13, ['4'] = 0x14, ['5'] = 0x15,
+    ['6'] = 0x16, ['7'] = 0x17, ['8'] = 0x18, ['9'] = 0x19, ['a'] = 0x1a, ['b'] = 0x1b,
+    ['c'] = 0x1c, ['d'] = 0x1d, ['e'] = 0x1e, ['f'] = 0x1f, ['A'] = 0x1a, ['B'] = 0x1b,
+    ['C'] = 0x1c, ['D'] = 0x1d, ['E'] = 0x1e, ['F'] = 0x1f,
+};
 
 enum base_status base_hex_decode(struct base_str text, uint8_t *out, size_t size)
 {
+    const uint8_t *from = (const uint8_t *)text.data;
+    uint8_t all = 0x10;
     if (text.size % 2 != 0 || text.size / 2 != size) {
         return BASE_ERR_INVALID;
     }
     for (size_t i = 0; i < text.size; i++) {
-        if (hex_value(text.data[i]) > 15) {
-            return BASE_ERR_INVALID;
-        }
+        all &= hex_digit[from[i]];
+    }
+    if (all == 0) {
+        return BASE_ERR_INVALID;
     }
     for (size_t i = 0; i < size; i++) {
-        unsigned high = hex_value(text.data[2 * i]);
-        unsigned low = hex_value(text.data[2 * i + 1]);
-        out[i] = (uint8_t)(high << 4 | low);
+        out[i] = (uint8_t)(hex_digit[from[2 * i]] << 4 | (hex_digit[from[2 * i + 1]] & 0x0f));
     }
     return BASE_OK;
 }

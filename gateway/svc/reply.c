@@ -6,6 +6,7 @@
 #include "svc/reply.h"
 
 #include "base/check.h"
+#include "base/cursor.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -107,6 +108,30 @@ static size_t escape(const char *text, size_t size, char *out)
     return at;
 }
 
+static void put(struct base_writer *writer, struct base_str text)
+{
+    base_writer_bytes(writer, text.data, text.size);
+}
+
+// The document into `out`; returns its size.
+static size_t problem_write(int status, struct base_str escaped, char *out, size_t capacity)
+{
+    struct base_writer writer;
+    const char digits[] = {(char)('0' + status / 100), (char)('0' + status / 10 % 10),
+                           (char)('0' + status % 10)};
+    base_check(status >= 100 && status <= 599);
+    base_writer_init(&writer, out, capacity);
+    put(&writer, BASE_STR("{\"type\":\"about:blank\",\"title\":\""));
+    put(&writer, base_str_of(gw_status_title(status)));
+    put(&writer, BASE_STR("\",\"status\":"));
+    base_writer_bytes(&writer, digits, sizeof(digits));
+    put(&writer, BASE_STR(",\"detail\":\""));
+    put(&writer, escaped);
+    put(&writer, BASE_STR("\"}"));
+    base_assert(writer.status == BASE_OK);
+    return base_writer_size(&writer);
+}
+
 void gw_reply_problem(struct gw_exchange *exchange, int status, const char *detail_format, ...)
 {
     char detail[DETAIL_MAX];
@@ -123,12 +148,8 @@ void gw_reply_problem(struct gw_exchange *exchange, int status, const char *deta
         gw_reply_status(exchange, status);
         return;
     }
-    wrote =
-        snprintf(body, capacity,
-                 "{\"type\":\"about:blank\",\"title\":\"%s\",\"status\":%d,\"detail\":\"%.*s\"}",
-                 gw_status_title(status), status, (int)size, escaped);
-    base_assert(wrote > 0 && (size_t)wrote < capacity);
-    gw_reply_body(exchange, status, BASE_STR("application/problem+json"), body, (size_t)wrote);
+    size = problem_write(status, (struct base_str){escaped, size}, body, capacity);
+    gw_reply_body(exchange, status, BASE_STR("application/problem+json"), body, size);
 }
 
 void gw_reply_retry_after(struct gw_exchange *exchange, uint32_t seconds)

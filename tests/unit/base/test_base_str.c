@@ -93,6 +93,28 @@ static void hex_both_ways(void **state)
     assert_memory_equal(back, bytes, 4); // untouched by failures
 }
 
+static void every_character_as_a_hex_digit(void **state)
+{
+    (void)state;
+    const char lower[] = "0123456789abcdef";
+    const char upper[] = "0123456789ABCDEF";
+    for (int c = 0; c < 256; c++) {
+        const char *at = c == 0 ? NULL : strchr(lower, c);
+        at = at != NULL || c == 0 ? at : strchr(upper, c);
+        long want = at == NULL ? -1 : at >= upper && at < upper + 16 ? at - upper : at - lower;
+        const char first[] = {(char)c, '5'};
+        const char second[] = {'5', (char)c};
+        uint8_t out = 0x77;
+        enum base_status status = base_hex_decode((struct base_str){first, 2}, &out, 1);
+        assert_int_equal(status, want < 0 ? BASE_ERR_INVALID : BASE_OK);
+        assert_int_equal(out, want < 0 ? 0x77 : want << 4 | 5);
+        out = 0x77;
+        status = base_hex_decode((struct base_str){second, 2}, &out, 1);
+        assert_int_equal(status, want < 0 ? BASE_ERR_INVALID : BASE_OK);
+        assert_int_equal(out, want < 0 ? 0x77 : 0x50 | want);
+    }
+}
+
 // The vectors of RFC 4648 section 10, without padding, and two for the characters of base64url.
 static void base64_vectors(void **state)
 {
@@ -211,10 +233,15 @@ static void base64_round_trips(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equality_and_prefixes),    cmocka_unit_test(unsigned_numbers),
-        cmocka_unit_test(signed_numbers),           cmocka_unit_test(hex_both_ways),
-        cmocka_unit_test(base64_vectors),           cmocka_unit_test(base64_refuses_all_else),
-        cmocka_unit_test(base64_alphabet_is_exact), cmocka_unit_test(base64_round_trips),
+        cmocka_unit_test(equality_and_prefixes),
+        cmocka_unit_test(unsigned_numbers),
+        cmocka_unit_test(signed_numbers),
+        cmocka_unit_test(hex_both_ways),
+        cmocka_unit_test(every_character_as_a_hex_digit),
+        cmocka_unit_test(base64_vectors),
+        cmocka_unit_test(base64_refuses_all_else),
+        cmocka_unit_test(base64_alphabet_is_exact),
+        cmocka_unit_test(base64_round_trips),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
