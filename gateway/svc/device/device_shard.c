@@ -12,6 +12,9 @@
 
 #define INDEX_FIRST 256u
 #define CHUNK_ALIGN 64u // a line of the cache
+#define WORD_BITS   64u
+
+#define WORDS_A_CHUNK (GW_SHARD_CHUNK / WORD_BITS)
 
 _Static_assert(sizeof(struct gw_device_chunk) % CHUNK_ALIGN == 0, "as aligned_alloc wants it");
 
@@ -19,8 +22,6 @@ void gw_shard_init(struct gw_device_shard *shard, const struct base_hash_key *ke
 {
     pthread_mutex_init(&shard->lock, NULL);
     shard->key = *key;
-    shard->dirty_first = GW_NO_ENTRY;
-    shard->dirty_last = GW_NO_ENTRY;
     shard->free_first = GW_NO_ENTRY;
 }
 
@@ -41,6 +42,7 @@ void gw_shard_done(struct gw_device_shard *shard)
     }
     free(shard->chunks);
     free(shard->index);
+    free(shard->dirty);
     pthread_mutex_destroy(&shard->lock);
 }
 
@@ -117,6 +119,13 @@ static bool grow_chunks(struct gw_device_shard *shard)
         return false;
     }
     shard->chunks = chunks;
+    const uint32_t words = shard->chunk_count * WORDS_A_CHUNK;
+    uint64_t *dirty = realloc(shard->dirty, (words + WORDS_A_CHUNK) * sizeof(dirty[0]));
+    if (dirty == NULL) {
+        return false;
+    }
+    shard->dirty = dirty;
+    memset(dirty + words, 0, WORDS_A_CHUNK * sizeof(dirty[0]));
     struct gw_device_chunk *chunk = aligned_alloc(CHUNK_ALIGN, sizeof(*chunk));
     if (chunk == NULL) {
         return false;
@@ -130,7 +139,7 @@ static uint32_t take_number(struct gw_device_shard *shard)
 {
     uint32_t number = shard->free_first;
     if (number != GW_NO_ENTRY) {
-        shard->free_first = *gw_shard_next(shard, number);
+        shard->free_first = gw_shard_entry(shard, number)->report_seq;
         return number;
     }
     if (shard->count == shard->chunk_count * GW_SHARD_CHUNK && !grow_chunks(shard)) {
@@ -174,9 +183,44 @@ static uint32_t place_of(const struct gw_device_shard *shard, const struct gw_de
     return at;
 }
 
-uint32_t gw_shard_number(const struct gw_device_shard *shard, const struct gw_device_entry *entry)
+void gw_shard_set_dirty(struct gw_device_shard *shard, struct gw_device_entry *entry)
 {
-    return shard->index[place_of(shard, entry)];
+    const uint32_t number = shard->index[place_of(shard, entry)];
+    uint64_t *word = &shard->dirty[number / WORD_BITS];
+    base_assert(!entry->dirty);
+    base_assert((*word >> number % WORD_BITS & 1) == 0);
+    *word |= UINT64_C(1) << number % WORD_BITS;
+    entry->dirty = true;
+    shard->dirty_count++;
+}
+
+// From where the last one was found, so that none waits for ever.
+struct gw_device_entry *gw_shard_take_dirty(struct gw_device_shard *shard)
+{
+    const uint32_t words = shard->chunk_count * WORDS_A_CHUNK;
+    if (shard->dirty_count == 0) {
+        return NULL;
+    }
+    while (shard->dirty[shard->dirty_from] == 0) {
+        shard->dirty_from = shard->dirty_from + 1 < words ? shard->dirty_from + 1 : 0;
+    }
+    uint64_t *word = &shard->dirty[shard->dirty_from];
+    const uint32_t bit = (uint32_t)__builtin_ctzll(*word);
+    struct gw_device_entry *entry = gw_shard_entry(shard, shard->dirty_from * WORD_BITS + bit);
+    base_assert(entry->dirty && entry->used);
+    *word &= *word - 1;
+    entry->dirty = false;
+    shard->dirty_count--;
+    return entry;
+}
+
+uint32_t gw_shard_dirty_bits(const struct gw_device_shard *shard)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < shard->chunk_count * WORDS_A_CHUNK; i++) {
+        count += (uint32_t)__builtin_popcountll(shard->dirty[i]);
+    }
+    return count;
 }
 
 // Closes the hole: a later entry of the same run moves in when its home allows it.
@@ -203,8 +247,7 @@ void gw_shard_remove(struct gw_device_shard *shard, struct gw_device_entry *entr
     close_hole(shard, at);
     shard->extra_marks -= entry->more_count;
     marks_free(entry);
-    *entry = (struct gw_device_entry){0};
-    *gw_shard_next(shard, number) = shard->free_first;
+    *entry = (struct gw_device_entry){.report_seq = shard->free_first};
     shard->free_first = number;
     shard->live--;
 }

@@ -5,6 +5,7 @@
 #define GW_DEVICE_SHARD_H
 
 #include "svc/device/device_table.h"
+#include "svc/plan/attr_pool.h"
 #include "wire/profile.h"
 
 #include <pthread.h>
@@ -14,43 +15,44 @@
 #define GW_SHARD_MARKS 1u // in the entry itself
 #define GW_SHARD_MORE  2u // places of the first `more`; then twice as many
 #define GW_NO_ENTRY    UINT32_MAX
-#define GW_ROOM_BITS   9 // of a number of tasks, WIRE_PROFILE_TASKS_MAX among them
+#define GW_ROOM_BITS   9  // of a number of tasks, WIRE_PROFILE_TASKS_MAX among them
+#define GW_ATTRS_BITS  19 // of a number in the pool of attributes
 
 _Static_assert(WIRE_PROFILE_TASKS_MAX < 1 << GW_ROOM_BITS, "what a profile may say is kept");
+_Static_assert(GW_ATTR_POOL_MAX < 1u << GW_ATTRS_BITS, "any number of the pool is kept");
 
-// What every check-in looks at stands together, in front. Most devices are in one open rollout: who
-// is in more has all of its marks in a block of its own.
+// What every check-in looks at stands together, in front, and all of it in one line of the cache.
+// Most devices are in one open rollout: who is in more has all of its marks in a block of its own.
 struct gw_device_entry {
     uint64_t device_id;
-    uint32_t attrs_id;
+    uint32_t attrs_id : GW_ATTRS_BITS;
+    uint32_t tasks_max : GW_ROOM_BITS; // it holds; 0: not said
+    uint32_t dirty : 1;
+    uint32_t settled : 1;
+    uint32_t without : 1; // when it was last offered nothing, it had not what it should
+    uint32_t has_epoch : 1;
+    uint8_t mark_count;
+    uint8_t more_count;
+    uint16_t room : GW_ROOM_BITS; // it would take so many tasks more
+    uint16_t proven : 1;
+    uint16_t used : 1; // it was not removed
     uint32_t last_seen_s;
     uint32_t saved_seen_s;
     uint32_t interval_s; // between its check-ins; 0: not said
-    uint8_t mark_count;
-    uint8_t more_count;
-    uint32_t tasks_max : GW_ROOM_BITS; // it holds; 0: not said
-    uint32_t room : GW_ROOM_BITS;      // ... and it would take so many more
-    bool dirty : 1;
-    bool settled : 1;
-    bool without : 1; // when it was last offered nothing, it had not what it should
-    bool has_epoch : 1;
-    bool proven : 1;
-    bool used : 1;        // it was not removed
-    uint64_t settled_key; // of the digest and the cohort's signature when nothing was to be offered
     uint32_t epoch;
+    uint64_t settled_key; // of the digest and the cohort's signature when nothing was to be offered
     uint32_t first_seen_s;
-    uint64_t report_seq;
+    uint32_t report_seq; // at most; of one that is not used: the next such, or GW_NO_ENTRY
     union {
         struct gw_device_mark marks[GW_SHARD_MARKS];
         struct gw_device_mark *more; // where more_count, its places, is not 0
     };
 };
 _Static_assert(offsetof(struct gw_device_entry, settled_key) <= 32, "the front is half a line");
-_Static_assert(sizeof(struct gw_device_entry) <= 72, "there are millions of them");
+_Static_assert(sizeof(struct gw_device_entry) <= 64, "there are millions of them");
 
 struct gw_device_chunk {
     struct gw_device_entry entries[GW_SHARD_CHUNK];
-    uint32_t next[GW_SHARD_CHUNK]; // number of the next that is dirty; or that was given back, too
 };
 
 struct gw_device_shard {
@@ -62,8 +64,9 @@ struct gw_device_shard {
     uint32_t free_first;
     uint32_t *index; // entry numbers, GW_NO_ENTRY: free
     uint32_t index_size;
-    uint32_t dirty_first;
-    uint32_t dirty_last;
+    uint64_t *dirty; // a bit an entry: it is dirty
+    uint32_t dirty_count;
+    uint32_t dirty_from;  // word where the next one is looked for
     uint32_t extra_marks; // places of all `more`
     uint64_t probes_long;
     struct base_hash_key key; // the table's: beside what it places
@@ -73,11 +76,6 @@ static inline struct gw_device_entry *gw_shard_entry(const struct gw_device_shar
                                                      uint32_t number)
 {
     return &shard->chunks[number / GW_SHARD_CHUNK]->entries[number % GW_SHARD_CHUNK];
-}
-
-static inline uint32_t *gw_shard_next(const struct gw_device_shard *shard, uint32_t number)
-{
-    return &shard->chunks[number / GW_SHARD_CHUNK]->next[number % GW_SHARD_CHUNK];
 }
 
 void gw_shard_init(struct gw_device_shard *shard, const struct base_hash_key *key);
@@ -92,7 +90,12 @@ void gw_shard_prefetch_entry(const struct gw_device_shard *shard, uint64_t hash)
 // One that is not there yet. NULL: no memory, or the limit.
 struct gw_device_entry *gw_shard_add(struct gw_device_shard *shard, uint64_t hash,
                                      uint64_t device_id);
-uint32_t gw_shard_number(const struct gw_device_shard *shard, const struct gw_device_entry *entry);
+// It has to reach the disk, and is not dirty yet.
+void gw_shard_set_dirty(struct gw_device_shard *shard, struct gw_device_entry *entry);
+// One that is dirty, and is no more. They come in turn. NULL: none is.
+struct gw_device_entry *gw_shard_take_dirty(struct gw_device_shard *shard);
+// How many bits of dirty ones are set: as many as are counted.
+uint32_t gw_shard_dirty_bits(const struct gw_device_shard *shard);
 // Nothing was seen later than `now_s`: the time went back. Takes the mutex itself.
 void gw_shard_time_moved(struct gw_device_shard *shard, uint32_t now_s);
 // Forgets one that is not dirty.

@@ -92,16 +92,20 @@ static void set_dirty(struct gw_device_table *table, struct gw_device_shard *sha
     if (entry->dirty) {
         return;
     }
-    uint32_t number = gw_shard_number(shard, entry);
-    entry->dirty = true;
-    *gw_shard_next(shard, number) = GW_NO_ENTRY;
-    if (shard->dirty_last == GW_NO_ENTRY) {
-        shard->dirty_first = number;
-    } else {
-        *gw_shard_next(shard, shard->dirty_last) = number;
-    }
-    shard->dirty_last = number;
+    gw_shard_set_dirty(shard, entry);
     atomic_fetch_add_explicit(&table->dirty, 1, memory_order_relaxed);
+}
+
+static void set_attrs(struct gw_device_entry *entry, uint32_t attrs_id)
+{
+    base_assert(attrs_id <= GW_ATTR_POOL_MAX);
+    entry->attrs_id = attrs_id & ((1u << GW_ATTRS_BITS) - 1);
+}
+
+// Of a higher one the writer asks the record whether it has it.
+static uint32_t seq_of(uint64_t seq)
+{
+    return seq < UINT32_MAX ? (uint32_t)seq : UINT32_MAX;
 }
 
 static uint32_t places_of(const struct gw_device_entry *entry)
@@ -231,7 +235,7 @@ static struct gw_device_entry *touch_entry(struct gw_device_table *table,
     if (entry != NULL) {
         dirty = (touch->proven && prove(table, entry)) || dirty;
         if (touch->attrs_id != 0 && entry->attrs_id != touch->attrs_id) {
-            entry->attrs_id = touch->attrs_id;
+            set_attrs(entry, touch->attrs_id);
             dirty = true;
         }
         if (touch->interval_s != 0 && entry->interval_s != touch->interval_s) {
@@ -322,10 +326,10 @@ enum base_status gw_device_table_load(struct gw_device_table *table,
         if (from->proven) {
             (void)prove(table, entry);
         }
-        entry->report_seq = from->report_seq;
+        entry->report_seq = seq_of(from->report_seq);
         entry->epoch = from->epoch;
         entry->has_epoch = from->has_epoch;
-        entry->attrs_id = from->attrs_id;
+        set_attrs(entry, from->attrs_id);
         entry->first_seen_s = from->first_seen_s;
         entry->last_seen_s = from->last_seen_s;
         entry->saved_seen_s = from->last_seen_s;
@@ -646,7 +650,7 @@ void gw_device_table_reported(struct gw_device_table *table, const struct gw_dev
         if (!entry->has_epoch || entry->epoch != epoch || entry->report_seq < seq) {
             entry->epoch = epoch;
             entry->has_epoch = true;
-            entry->report_seq = seq;
+            entry->report_seq = seq_of(seq);
         }
     }
     pthread_mutex_unlock(&shard->lock);
@@ -657,13 +661,8 @@ static uint32_t take_shard(struct gw_device_table *table, struct gw_device_shard
 {
     uint32_t count = 0;
     pthread_mutex_lock(&shard->lock);
-    while (shard->dirty_first != GW_NO_ENTRY && count < capacity) {
-        struct gw_device_entry *entry = gw_shard_entry(shard, shard->dirty_first);
-        shard->dirty_first = *gw_shard_next(shard, shard->dirty_first);
-        if (shard->dirty_first == GW_NO_ENTRY) {
-            shard->dirty_last = GW_NO_ENTRY;
-        }
-        entry->dirty = false;
+    struct gw_device_entry *entry;
+    while (count < capacity && (entry = gw_shard_take_dirty(shard)) != NULL) {
         entry->saved_seen_s = entry->last_seen_s;
         snapshot(entry, &out[count++]);
         for (uint32_t i = 0; i < entry->mark_count; i++) {
@@ -748,8 +747,9 @@ uint64_t gw_device_table_bytes(struct gw_device_table *table)
     for (uint32_t i = 0; i < GW_DEVICE_TABLE_SHARDS; i++) {
         struct gw_device_shard *shard = &table->shards[i];
         pthread_mutex_lock(&shard->lock);
-        bytes += (uint64_t)shard->chunk_count *
-                 (sizeof(struct gw_device_chunk) + sizeof(struct gw_device_entry *));
+        bytes +=
+            (uint64_t)shard->chunk_count * (sizeof(struct gw_device_chunk) +
+                                            sizeof(struct gw_device_entry *) + GW_SHARD_CHUNK / 8);
         bytes += (uint64_t)shard->index_size * sizeof(uint32_t);
         bytes += (uint64_t)shard->extra_marks * sizeof(struct gw_device_mark);
         pthread_mutex_unlock(&shard->lock);
@@ -774,7 +774,6 @@ bool gw_device_table_validate(struct gw_device_table *table)
     for (uint32_t i = 0; i < GW_DEVICE_TABLE_SHARDS; i++) {
         struct gw_device_shard *shard = &table->shards[i];
         uint32_t flagged = 0;
-        uint32_t listed = 0;
         uint32_t live = 0;
         pthread_mutex_lock(&shard->lock);
         for (uint32_t k = 0; k < shard->count; k++) {
@@ -787,11 +786,8 @@ bool gw_device_table_validate(struct gw_device_table *table)
             ok = ok && gw_shard_find(shard, base_keyed64_u64(&shard->key, entry->device_id),
                                      entry->device_id) == entry;
         }
-        for (uint32_t at = shard->dirty_first; at != GW_NO_ENTRY && listed <= shard->count;
-             at = *gw_shard_next(shard, at)) {
-            listed++;
-        }
-        ok = ok && flagged == listed && live == shard->live;
+        ok = ok && flagged == shard->dirty_count && flagged == gw_shard_dirty_bits(shard) &&
+             live == shard->live;
         pthread_mutex_unlock(&shard->lock);
     }
     return ok;

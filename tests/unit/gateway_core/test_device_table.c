@@ -1,6 +1,7 @@
 // The table of devices and the tally: memory per device, dirty lists, marks, transitions.
 #include "base/alloc.h"
 #include "svc/device/device_table.h"
+#include "svc/plan/attr_pool.h"
 #include "svc/tally/tally.h"
 #include "wire/profile.h"
 
@@ -49,7 +50,7 @@ static void test_a_million_devices(void **state)
     assert_int_equal(gw_device_table_dirty(table), MANY);
     uint64_t bytes = gw_device_table_bytes(table);
     print_message("%.1f bytes a device\n", (double)bytes / MANY);
-    assert_true(bytes / MANY <= 150);
+    assert_true(bytes / MANY <= 74);
     assert_true(gw_device_table_validate(table));
     struct gw_device_snapshot *taken = calloc(4096, sizeof(*taken));
     assert_non_null(taken);
@@ -114,6 +115,62 @@ static void test_seen_together(void **state)
         assert_int_equal(taken[0][i].interval_s, taken[1][i].interval_s);
         assert_int_equal(taken[0][i].proven, taken[1][i].proven);
     }
+}
+
+// The table says for sure of a number that it has; of higher ones than it keeps the record tells.
+static void test_numbers_of_any_size(void **state)
+{
+    (void)state;
+    struct gw_device_table *table = NULL;
+    const struct gw_device_touch touch = {7, GW_ATTR_POOL_MAX, 10, true, 0};
+    struct gw_device_snapshot got;
+    assert_int_equal(gw_device_table_new(NULL, NULL, &key, &table), BASE_OK);
+    gw_device_table_touch(table, &touch, 1);
+    assert_true(gw_device_table_get(table, 7, &got));
+    assert_int_equal(got.attrs_id, GW_ATTR_POOL_MAX);
+    for (uint32_t i = 0; i < 2; i++) { // reported, and from a record
+        gw_device_table_reported(table, &touch, 5, UINT64_MAX - 1);
+        assert_true(gw_device_table_has_report(table, 7, 5, 3, true));
+        assert_true(gw_device_table_has_report(table, 7, 5, UINT32_MAX, true));
+        assert_false(gw_device_table_has_report(table, 7, 5, UINT64_C(1) << 32, true));
+        assert_false(gw_device_table_has_report(table, 7, 6, 3, true));
+        got.report_seq = UINT64_MAX;
+        got.has_epoch = true;
+        got.epoch = 5;
+        assert_int_equal(gw_device_table_load(table, &got), BASE_OK);
+    }
+    gw_device_table_free(table);
+}
+
+// However often others have news meanwhile, each is taken in its turn.
+static void test_all_are_taken_in_turn(void **state)
+{
+    (void)state;
+    enum { DEVICES = 5000 };
+    static uint8_t seen[DEVICES];
+    static struct gw_device_snapshot taken[128];
+    struct gw_device_table *table = NULL;
+    uint32_t now_s = 10;
+    uint32_t most = 0;
+    assert_int_equal(gw_device_table_new(NULL, NULL, &key, &table), BASE_OK);
+    for (uint32_t turn = 0; turn < 3 * DEVICES / 128; turn++) {
+        now_s += GW_LAST_SEEN_SAVE_S;
+        for (uint32_t i = 0; i < DEVICES; i++) {
+            struct gw_device_touch touch = {i, 1, now_s, true, 0};
+            gw_device_table_touch(table, &touch, 1);
+        }
+        assert_int_equal(gw_device_table_take_dirty(table, taken, 128), 128);
+        for (uint32_t i = 0; i < 128; i++) {
+            seen[taken[i].device_id]++;
+        }
+        assert_true(gw_device_table_validate(table));
+    }
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        assert_in_range(seen[i], 1, 6);
+        most = seen[i] > most ? seen[i] : most;
+    }
+    print_message("taken %u times at most\n", most);
+    gw_device_table_free(table);
 }
 
 // What a profile may say is kept as it was said.
@@ -391,6 +448,8 @@ int main(void)
         cmocka_unit_test(test_marks),
         cmocka_unit_test(test_settled),
         cmocka_unit_test(test_strangers_with_a_proven_id),
+        cmocka_unit_test(test_numbers_of_any_size),
+        cmocka_unit_test(test_all_are_taken_in_turn),
         cmocka_unit_test(test_room_is_kept_whole),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_tally_transitions),
