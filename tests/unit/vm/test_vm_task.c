@@ -123,6 +123,48 @@ static void test_result_is_strict_json(void **state)
 }
 
 // Pieces of a text, and what stands between them.
+// As json.dumps writes it, wherever in a text the character is that has to be written otherwise.
+static void test_result_texts(void **state)
+{
+    struct vm_kit *kit = *state;
+    kit_run_source(
+        kit, "import walle, json\nx = []\n"
+             "for c in '\"\\\\\\n\\r\\t\\x00\\x01\\x1f !#[]\\x7f\\xe9\\u20ac\\U0001f600':\n"
+             "    for n in (0, 6, 7, 8, 16):\n"
+             "        x += ['a' * i + c + 'b' * (n - i) for i in range(0, n + 1, 3)]\n"
+             "x += [0, -1, 9, 10, -10, (1 << 62) - 1, -(1 << 62), 1 << 62, 10 ** 30, -10 ** 30]\n"
+             "walle.log(json.dumps(x, separators=(',', ':')))\nwalle.result(x)\n");
+    kit_ended(kit, DEV_VM_FINISHED);
+    struct base_str output = kit->result.output;
+    assert_true(output.size > 1000);
+    output.size--; // the new line
+    assert_true(base_str_equal(kit->result.result, output));
+}
+
+// The configuration is read when a script asks, and that is counted where it asks, although it is
+// made before when it is small.
+static void test_config_counted(void **state)
+{
+    struct vm_kit *kit = *state;
+    static const char *const sources[] = {"import walle\nx = 1\nx = 2\n",
+                                          "import walle\nx = walle.config\nx = 2\n",
+                                          "import walle\nx = walle.config\nx = walle.config\n"};
+    static const char small[] = "{\"a\":[1,2,3,4,5,6,7,8,9],\"b\":\"x\"}";
+    uint64_t units[2][3];
+    for (unsigned c = 0; c < 2; c++) {
+        kit->job.config = c == 0 ? BASE_STR(small) : BASE_STR("{a}");
+        for (unsigned i = 0; i < 3; i++) {
+            kit_run_source(kit, sources[i]);
+            kit_ended(kit, c == 1 && i > 0 ? DEV_VM_EXCEPTION : DEV_VM_FINISHED);
+            units[c][i] = kit->result.instructions;
+        }
+    }
+    assert_int_equal(units[0][0], units[1][0]);
+    assert_true(units[0][1] > units[0][0]);
+    assert_int_equal(units[0][2], units[0][1]);
+    kit->job.config = (struct base_str){NULL, 0};
+}
+
 static void test_text_of_a_result_is_escaped(void **state)
 {
     struct vm_kit *kit = *state;
@@ -237,6 +279,8 @@ int main(void)
         VM_TEST(test_bad_json),
         VM_TEST(test_last_result_wins),
         VM_TEST(test_result_is_strict_json),
+        VM_TEST(test_result_texts),
+        VM_TEST(test_config_counted),
         VM_TEST(test_text_of_a_result_is_escaped),
         VM_TEST(test_text_is_looked_at_whole),
         VM_TEST(test_log_and_print_share_the_output),
