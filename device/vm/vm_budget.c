@@ -63,6 +63,21 @@ void dev_vm_budget_resume(struct dev_vm *vm, uint64_t units)
     slice_grant(vm);
 }
 
+uint32_t dev_vm_budget_suspend(struct dev_vm *vm)
+{
+    uint32_t left = dev_vm_units_left;
+    vm->units_used += vm->units_granted - left;
+    vm->units_granted = 0;
+    dev_vm_units_left = UNITS_OUTSIDE_RUN;
+    return left;
+}
+
+void dev_vm_budget_continue(struct dev_vm *vm, uint32_t left)
+{
+    vm->units_granted = left;
+    dev_vm_units_left = left;
+}
+
 uint64_t dev_vm_budget_used(const struct dev_vm *vm)
 {
     return vm->units_used + vm->units_granted - dev_vm_units_left;

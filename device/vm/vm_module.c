@@ -11,9 +11,14 @@
 
 #include "py/builtin.h"
 #include "py/objmodule.h"
+#include "py/qstr.h"
 #include "py/runtime.h"
 
 #include <string.h>
+
+// A configuration of more than this part of the heap is made only when a script asks for it.
+#define CONFIG_SHARE   128
+#define CONFIG_KEY_MAX 64
 
 enum walle_value { WALLE_CONFIG, WALLE_INPUT, WALLE_DEVICE, WALLE_VALUE_COUNT };
 
@@ -31,6 +36,66 @@ static mp_obj_t config_make(const struct dev_vm_job *job)
         mp_raise_ValueError(MP_ERROR_TEXT("walle.config is not a JSON object"));
     }
     return value;
+}
+
+// The configuration as it is in each run, and the budget units it took; made before the script, so
+// that an image holds it. MP_OBJ_NULL: not made.
+MP_REGISTER_ROOT_POINTER(mp_obj_t dev_vm_config);
+MP_REGISTER_ROOT_POINTER(uint32_t dev_vm_config_units);
+
+static bool is_plain(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+// Names that scripts will look up: those of modules loaded later are then the same.
+static void keys_intern(struct base_str text)
+{
+    for (size_t at = 0; at < text.size; at++) {
+        size_t end = at + 1;
+        if (text.data[at] != '"') {
+            continue;
+        }
+        while (end < text.size && is_plain(text.data[end])) {
+            end++;
+        }
+        size_t size = end - at - 1;
+        if (size > 0 && size < CONFIG_KEY_MAX && end + 1 < text.size && text.data[end] == '"' &&
+            text.data[end + 1] == ':') {
+            (void)qstr_from_strn(text.data + at + 1, size);
+        }
+        at = end - 1;
+    }
+}
+
+void dev_vm_config_prepare(struct dev_vm *vm)
+{
+    const struct dev_vm_job *job = vm->job;
+    if (job->config.size == 0 || job->config.size > vm->heap_bytes / CONFIG_SHARE) {
+        return;
+    }
+    uint32_t granted = dev_vm_budget_suspend(vm);
+    nlr_buf_t nlr;
+    if (nlr_push(&nlr) == 0) {
+        keys_intern(job->config);
+        uint32_t before = dev_vm_units_left;
+        mp_obj_t made = config_make(job);
+        MP_STATE_VM(dev_vm_config_units) = before - dev_vm_units_left;
+        MP_STATE_VM(dev_vm_config) = made;
+        nlr_pop();
+    } // else it is raised when the script asks
+    dev_vm_budget_continue(vm, granted);
+}
+
+// What was made before, once; what it took is counted where it is asked for.
+static mp_obj_t config_take(const struct dev_vm_job *job)
+{
+    mp_obj_t made = MP_STATE_VM(dev_vm_config);
+    if (made == MP_OBJ_NULL) {
+        return config_make(job);
+    }
+    dev_vm_work(MP_STATE_VM(dev_vm_config_units));
+    return made;
 }
 
 static mp_obj_t attr_value(const struct wire_attr *attr)
@@ -73,7 +138,7 @@ static mp_obj_t value_make(enum walle_value which)
     }
     switch (which) {
     case WALLE_CONFIG:
-        return config_make(job);
+        return config_take(job);
     case WALLE_INPUT:
         return job->input.size == 0 ? mp_const_none
                                     : dev_vm_json_read(job->input.data, job->input.size);

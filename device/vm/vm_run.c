@@ -230,6 +230,7 @@ static void entry_execute(struct dev_vm *vm, const struct dev_vm_module *module)
     mp_obj_t main = mp_make_function_from_proto_fun(compiled.rc, context, NULL);
     vm->loading = false;
     if (!vm->load_only) {
+        dev_vm_config_prepare(vm);
         main_begin(vm, main);
     }
 }

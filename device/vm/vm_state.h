@@ -86,6 +86,14 @@ _Noreturn void dev_vm_stop(struct dev_vm *vm, enum dev_vm_end end);
 // Starts with units that a run before has used.
 void dev_vm_budget_resume(struct dev_vm *vm, uint64_t units);
 
+// Nothing is counted in between, and nothing ends the run; what is suspended has to be continued.
+BASE_NODISCARD uint32_t dev_vm_budget_suspend(struct dev_vm *vm);
+void dev_vm_budget_continue(struct dev_vm *vm, uint32_t left);
+
+// --- vm_module.c
+// Makes what walle.config is, for the script that will ask for it.
+void dev_vm_config_prepare(struct dev_vm *vm);
+
 // --- vm_image.c
 // What a run does until it first looks at something that is not of its content, or does something
 // that is seen outside, is the same in each run of that content: it is kept as an image and copied.
