@@ -9,6 +9,7 @@
 #include "compare/diff_main.h"
 #include "compare/fleet_law.h"
 #include "base/os/process_start.h"
+#include "fit/fit.h"
 #include "fork/fork.h"
 #include "base/text/terminal.h"
 #include "command/fleet_options.h"
@@ -47,7 +48,7 @@ static const struct command {
     {"verify", sim_verify_main},      {"diff", sim_diff_main},
     {"population", sim_harvest_main}, {"fork", sim_fork_main},
     {"swarm", sim_swarm_main},        {"shrink", shrink},
-    {"replay", sim_replay_main},
+    {"replay", sim_replay_main},      {"fit", sim_fit_main},
 };
 
 int main(int argc, char **argv)

@@ -30,7 +30,7 @@
 #define REAL_EVERY_DEFAULT  10000
 #define HELP_BYTES_MAX      8192
 #define COMMANDS                                                                                   \
-    "run|simulate|certify|swarm|shrink|conform|diff|verify|replay|fork|population|law|tunnel"
+    "run|simulate|certify|swarm|shrink|conform|diff|verify|replay|fork|fit|population|law|tunnel"
 
 enum key {
     KEY_GATEWAY = 1000,
