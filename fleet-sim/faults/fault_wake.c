@@ -133,9 +133,9 @@ void sim_fault_met(struct sim_faulty *faulty, enum sim_fault_kind kind)
 
 void sim_fault_met_once(struct sim_faulty *faulty, enum sim_fault_kind kind)
 {
-    _Static_assert(SIM_FAULT_KIND_COUNT <= 32, "a bit each");
+    _Static_assert(SIM_FAULT_KIND_COUNT <= 64, "a bit each");
     if ((faulty->met >> kind & 1u) == 0) {
-        faulty->met |= UINT32_C(1) << kind;
+        faulty->met |= UINT64_C(1) << kind;
         sim_fault_met(faulty, kind);
     }
 }

@@ -71,7 +71,6 @@ struct sim_faulty {
     uint32_t writes;
     uint32_t reads;
     uint32_t calls;   // of all ports
-    uint32_t met;     // kinds that are counted once a wake, and were: a bit each
     uint32_t dies_at; // call within which the process dies; 0: none
     enum sim_fault_kind dies_of;
     bool dies_behind;         // ... after it took effect
@@ -85,6 +84,7 @@ struct sim_faulty {
     int32_t drift_ppm;        // likewise
     uint32_t full_at;         // write from which on there is no room; 0: none
     uint32_t times;           // a run takes so many times as long
+    uint64_t met;             // kinds that are counted once a wake, and were: a bit each
     uint64_t room;            // bytes that it may still append; UINT64_MAX: any
     uint64_t silent_us;       // until then nothing is answered
     uint64_t off_us;          // of its wall clock, modulo 2^64

@@ -49,6 +49,7 @@ static const struct sim_fault_about abouts[SIM_FAULT_KIND_COUNT] = {
     [SIM_FAULT_DRIFT] = {"drift", SIM_FAULT_CLOCK, "device", "parts per million", 500, 500000},
     [SIM_FAULT_CPU] = {"cpu", SIM_FAULT_DEVICE, "device", "times as long", 8, 1000},
     [SIM_FAULT_DISK] = {"disk", SIM_FAULT_DEVICE, "device", "KiB a wake", 16, 1000000},
+    [SIM_FAULT_RESTART] = {"restart", SIM_FAULT_GATEWAY, "window", "seconds a window", 300, 86400},
 };
 
 const struct sim_fault_about *sim_fault_about(enum sim_fault_kind kind)

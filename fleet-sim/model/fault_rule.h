@@ -45,18 +45,19 @@ enum sim_fault_kind {
     SIM_FAULT_ERROR, // a write fails
     SIM_FAULT_FULL,  // from one write on every one fails: the disk is full
     SIM_FAULT_READONLY,
-    SIM_FAULT_TORN,   // after a kill the end of what was being written is noise
-    SIM_FAULT_FLIP,   // a bit is read as another
-    SIM_FAULT_BACKUP, // what the device stored is what it was some wakes ago
-    SIM_FAULT_CLEAR,  // it is gone
-    SIM_FAULT_KILL,   // the process dies within a call of a port
-    SIM_FAULT_LOOP,   // it dies soon after each start, some times
-    SIM_FAULT_OFFSET, // the wall clock is wrong
-    SIM_FAULT_STEP,   // ... and differently at each wake
-    SIM_FAULT_UNSET,  // ... and says 1970
-    SIM_FAULT_DRIFT,  // ... and goes too fast or too slow
-    SIM_FAULT_CPU,    // runs take longer
-    SIM_FAULT_DISK,   // little room for content
+    SIM_FAULT_TORN,    // after a kill the end of what was being written is noise
+    SIM_FAULT_FLIP,    // a bit is read as another
+    SIM_FAULT_BACKUP,  // what the device stored is what it was some wakes ago
+    SIM_FAULT_CLEAR,   // it is gone
+    SIM_FAULT_KILL,    // the process dies within a call of a port
+    SIM_FAULT_LOOP,    // it dies soon after each start, some times
+    SIM_FAULT_OFFSET,  // the wall clock is wrong
+    SIM_FAULT_STEP,    // ... and differently at each wake
+    SIM_FAULT_UNSET,   // ... and says 1970
+    SIM_FAULT_DRIFT,   // ... and goes too fast or too slow
+    SIM_FAULT_CPU,     // runs take longer
+    SIM_FAULT_DISK,    // little room for content
+    SIM_FAULT_RESTART, // the gateway is killed, and started again on what its store has
     SIM_FAULT_KIND_COUNT
 };
 

@@ -55,6 +55,8 @@ struct sim_virtual {
     struct sim_windows *windows;
     uint32_t window;
     uint64_t window_end_us;
+    uint64_t kill_us; // of the core, in the second that runs; UINT64_MAX: never
+    uint64_t kills;
     struct sim_memory_watch memory;
     struct sim_recorder core_recorder;
     FILE *trace;           // NULL: none
@@ -113,18 +115,62 @@ static uint64_t earliest_us(const struct sim_virtual *virtual)
     return next_us;
 }
 
+// The first moment of this second at which a rule kills the core; UINT64_MAX: none does.
+static uint64_t kill_due_us(const struct sim_virtual *virtual, uint64_t until_us)
+{
+    const struct sim_fault_plan *plan = &virtual->options->faults;
+    uint64_t from_us = virtual->clock.now_us;
+    uint64_t found_us = UINT64_MAX;
+    base_assert(from_us >= virtual->start_us);
+    for (uint32_t i = 0; i < plan->rule_count; i++) {
+        const struct sim_fault_rule *rule = &plan->rules[i];
+        uint64_t window_us = rule->amount * UINT64_C(1000000);
+        if (rule->kind != SIM_FAULT_RESTART) {
+            continue;
+        }
+        uint64_t window = (from_us - virtual->start_us) / window_us;
+        uint64_t draw = sim_fault_draw(virtual->options->seed, rule, 0, window);
+        uint64_t ran_us = window * window_us + base_mix64(draw) % window_us;
+        bool on = sim_fault_begun(rule, ran_us) &&
+                  (plan->until_s == 0 || ran_us < plan->until_s * UINT64_C(1000000));
+        uint64_t at_us = virtual->start_us + ran_us;
+        if (on && sim_fault_hits(rule, draw) && at_us >= from_us && at_us < until_us) {
+            found_us = least(found_us, at_us);
+        }
+    }
+    return found_us;
+}
+
+// No line runs: what the core has not written is gone, and connections with it.
+static void kill_core(struct sim_virtual *virtual)
+{
+    struct base_error error = {.status = BASE_OK};
+    if (sim_core_gateway_restart(virtual->gateway, virtual->kill_us, &error) != BASE_OK) {
+        base_log_error(&virtual->log, "fleet", "the gateway's core is not restarted: %s",
+                       error.text);
+    }
+    virtual->core_next_us = sim_core_gateway_due_us(virtual->gateway);
+    virtual->kill_us = UINT64_MAX;
+    virtual->kills++;
+}
+
 // One window, or none: nothing is due before `until_us`.
 static bool run_window(struct sim_virtual *virtual, uint64_t until_us)
 {
     uint32_t tasks[SIM_SHARDS_MAX];
     uint32_t count = 0;
     uint64_t from_us = earliest_us(virtual);
+    if (virtual->kill_us <= from_us) {
+        kill_core(virtual);
+        from_us = earliest_us(virtual);
+    }
     if (from_us >= until_us) {
         return false;
     }
     uint32_t posted = virtual->window & 1;
     virtual->window++;
     virtual->window_end_us = least(from_us + virtual->delay.least_us, until_us);
+    virtual->window_end_us = least(virtual->window_end_us, virtual->kill_us);
     for (uint32_t i = 0; i < virtual->part_count; i++) {
         const struct part *part = &virtual->parts[i];
         // What was posted is taken out, whenever it arrives: the core writes there once more in the
@@ -141,6 +187,7 @@ void sim_virtual_run(struct sim_virtual *virtual, uint64_t until_us)
 {
     base_assert(virtual->gateway != NULL);
     sim_memory_look(&virtual->memory, sim_core_gateway_folder_bytes(virtual->gateway));
+    virtual->kill_us = kill_due_us(virtual, until_us);
     while (run_window(virtual, until_us)) {
     }
     sim_virtual_clock_move(&virtual->clock, until_us);
@@ -181,6 +228,7 @@ enum base_status sim_virtual_new(const struct sim_options *options,
     virtual->start_us = virtual->clock.now_us;
     sim_virtual_clock_init(&virtual->core_clock, wall_us);
     virtual->port = sim_virtual_clock_port(&virtual->clock);
+    virtual->kill_us = UINT64_MAX;
     for (uint32_t i = 0; i < count; i++) {
         sim_virtual_clock_init(&parts[i].clock, wall_us);
         parts[i].port = sim_virtual_clock_port(&parts[i].clock);
@@ -476,6 +524,7 @@ void sim_virtual_gather(struct sim_virtual *virtual, struct sim_run_result *resu
     sim_memory_look(&virtual->memory, sim_core_gateway_folder_bytes(virtual->gateway));
     gather_memory(virtual, result);
     result->unwritten = sim_core_gateway_unwritten(virtual->gateway);
+    result->faults[SIM_FAULT_RESTART] += virtual->kills;
     if (gather_digest(virtual, result->digest, &error) != BASE_OK) {
         (void)fprintf(log, "%s\n", error.text);
     }

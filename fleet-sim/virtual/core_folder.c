@@ -7,6 +7,7 @@
 // A run holds its copy by a lock on the folder. One that nobody holds is what a killed run left.
 #include "virtual/core_folder.h"
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/os/errno_status.h"
 #include "base/os/regular_file.h"
@@ -180,16 +181,12 @@ static enum base_status lock(const char *dir, int *out_fd, struct base_error *er
     return BASE_OK;
 }
 
-enum base_status sim_core_folder_copy(const char *dir, struct sim_core_folder *out,
-                                      struct base_error *error)
+// Nobody writes there meanwhile, or all that is written stands in the files at once.
+static enum base_status copy_whole(const char *dir, struct sim_core_folder *out,
+                                   struct base_error *error)
 {
     char whole[PATH_MAX]; // without links and slashes at its end, which paths below would show
-    int held = -1;
-    *out = (struct sim_core_folder){.held = -1};
-    BASE_TRY(lock(dir, &held, error));
-    out->in_memory = access("/dev/shm", W_OK | X_OK) == 0;
     const char *place = out->in_memory ? "/dev/shm" : P_tmpdir;
-    remove_left(place);
     copying.from = whole;
     copying.to = out->path;
     copying.why = (struct base_error){.status = BASE_OK};
@@ -198,9 +195,6 @@ enum base_status sim_core_folder_copy(const char *dir, struct sim_core_folder *o
     if (copying.status == BASE_OK &&
         nftw(whole, copy_one, OPEN_MAX, FTW_PHYS | FTW_ACTIONRETVAL) < 0) {
         copying.status = base_status_of_errno(errno);
-    }
-    if (held >= 0) {
-        (void)close(held);
     }
     enum base_status status = copying.status;
     if (status != BASE_OK && copying.why.status != BASE_OK) {
@@ -213,6 +207,29 @@ enum base_status sim_core_folder_copy(const char *dir, struct sim_core_folder *o
         sim_core_folder_remove(out);
     }
     return status;
+}
+
+enum base_status sim_core_folder_copy(const char *dir, struct sim_core_folder *out,
+                                      struct base_error *error)
+{
+    int held = -1;
+    *out = (struct sim_core_folder){.held = -1};
+    BASE_TRY(lock(dir, &held, error));
+    out->in_memory = access("/dev/shm", W_OK | X_OK) == 0;
+    remove_left(out->in_memory ? "/dev/shm" : P_tmpdir);
+    enum base_status status = copy_whole(dir, out, error);
+    if (held >= 0) {
+        (void)close(held);
+    }
+    return status;
+}
+
+enum base_status sim_core_folder_again(const struct sim_core_folder *folder,
+                                       struct sim_core_folder *out, struct base_error *error)
+{
+    base_assert(folder->path[0] != '\0');
+    *out = (struct sim_core_folder){.held = -1, .in_memory = folder->in_memory};
+    return copy_whole(folder->path, out, error);
 }
 
 // Small blobs lie in the store, large ones in files.

@@ -27,6 +27,11 @@ BASE_NODISCARD enum base_status sim_core_folder_time(const char *dir, uint64_t *
 uint64_t sim_core_folder_content(const char *dir);
 // What it takes of the memory; 0 where it lies on a disk.
 uint64_t sim_core_folder_bytes(const struct sim_core_folder *folder);
+// What the files of a copy have at this moment, in a copy of its own: what a process that is killed
+// now leaves. Whoever has the first one open may go on. FULL, IO.
+BASE_NODISCARD enum base_status sim_core_folder_again(const struct sim_core_folder *folder,
+                                                      struct sim_core_folder *out,
+                                                      struct base_error *error);
 void sim_core_folder_remove(struct sim_core_folder *folder);
 
 #endif

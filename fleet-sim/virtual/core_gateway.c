@@ -40,6 +40,8 @@ struct sim_core_gateway {
     uint64_t alarm_us; // UINT64_MAX: none
     uint64_t write_us; // likewise
     uint64_t tick_us;
+    uint64_t up_us; // before it was killed: until then nobody is answered; UINT64_MAX: never
+    bool dying;     // what the core still does is not done
 };
 
 static uint64_t now_us(const struct sim_core_gateway *gateway)
@@ -109,13 +111,22 @@ uint64_t sim_core_gateway_unwritten(const struct sim_core_gateway *gateway)
     return gateway->unwritten;
 }
 
+// Nobody answers: the end of the connection is on its way.
+static void hang_up(struct sim_core_gateway *gateway, struct sim_flight *flight)
+{
+    flight->died = true;
+    sim_core_link_answer(flight, now_us(gateway), gateway->answers++);
+}
+
 // The core is done with it: the answer is on its way.
 void sim_core_gateway_finish(struct gw_exchange *exchange)
 {
     struct sim_flight *flight = exchange->owner;
+    struct sim_core_gateway *gateway = flight->own ? NULL : flight->link->options.gateway;
     flight->finished = true;
-    if (!flight->own) {
-        struct sim_core_gateway *gateway = flight->link->options.gateway;
+    if (!flight->own && gateway->dying) {
+        hang_up(gateway, flight);
+    } else if (!flight->own) {
         gateway->unwritten += exchange->reply.status == STATUS_NO_ROOM;
         note(gateway, flight, SIM_EVENT_REPLIED, hash_of_reply(&exchange->reply));
         sim_core_link_answer(flight, now_us(gateway), gateway->answers++);
@@ -126,6 +137,10 @@ void sim_core_gateway_finish(struct gw_exchange *exchange)
 
 static void handle(struct sim_core_gateway *gateway, struct sim_flight *flight)
 {
+    if (now_us(gateway) < gateway->up_us) {
+        hang_up(gateway, flight);
+        return;
+    }
     note(gateway, flight, SIM_EVENT_HANDLED, hash_of_request(&flight->exchange.request));
     gw_core_handle(gateway->worker, &flight->exchange);
     pump(gateway);
@@ -148,7 +163,7 @@ static void tick(struct sim_core_gateway *gateway)
     write_all(gateway);
 }
 
-static uint64_t due_us(const struct sim_core_gateway *gateway)
+uint64_t sim_core_gateway_due_us(const struct sim_core_gateway *gateway)
 {
     uint64_t due = sim_flight_queue_due_us(&gateway->coming);
     due = gateway->tick_us < due ? gateway->tick_us : due;
@@ -192,11 +207,11 @@ static void collect(struct sim_core_gateway *gateway)
 uint64_t sim_core_gateway_run(struct sim_core_gateway *gateway, uint64_t until_us)
 {
     collect(gateway);
-    uint64_t due = due_us(gateway);
+    uint64_t due = sim_core_gateway_due_us(gateway);
     while (due < until_us) {
         sim_virtual_clock_move(gateway->options.clock, due);
         step(gateway);
-        due = due_us(gateway);
+        due = sim_core_gateway_due_us(gateway);
     }
     return due;
 }
@@ -249,7 +264,8 @@ int sim_core_gateway_ask(struct sim_core_gateway *gateway, const char *path,
     struct base_str whole = base_str_of(path);
     const char *query = strchr(path, '?');
     size_t size = query != NULL ? (size_t)(query - path) : whole.size;
-    struct sim_flight *flight = own_flight((struct base_str){path, size});
+    struct sim_flight *flight =
+        gateway->core != NULL ? own_flight((struct base_str){path, size}) : NULL;
     if (flight == NULL) {
         return 0;
     }
@@ -262,7 +278,7 @@ int sim_core_gateway_ask(struct sim_core_gateway *gateway, const char *path,
 int sim_core_gateway_tell(struct sim_core_gateway *gateway, const char *path, const char *json,
                           struct base_buffer *out)
 {
-    struct sim_flight *flight = own_flight(base_str_of(path));
+    struct sim_flight *flight = gateway->core != NULL ? own_flight(base_str_of(path)) : NULL;
     if (flight == NULL) {
         return 0;
     }
@@ -308,7 +324,7 @@ static enum base_status core_open(struct sim_core_gateway *gateway, struct base_
     if (status != BASE_OK) {
         return base_error_set(error, status, "the gateway's core: %s", base_status_text(status));
     }
-    if (options->strangers == 0) {
+    if (options->strangers == 0 && gateway->bearer[0] == '\0') {
         BASE_TRY(token_make(gateway, error));
     }
     gw_worker_on_alarm(gateway->worker, set_alarm, gateway);
@@ -346,12 +362,9 @@ enum base_status sim_core_gateway_new(const struct sim_core_gateway_options *opt
     return BASE_OK;
 }
 
-// What the core still has comes back before it goes; nobody is told any more.
-void sim_core_gateway_free(struct sim_core_gateway *gateway)
+// What the core still has comes back before it goes.
+static void core_close(struct sim_core_gateway *gateway)
 {
-    if (gateway == NULL) {
-        return;
-    }
     if (gateway->worker != NULL) {
         gw_worker_alarm(gateway->worker);
         tick(gateway);
@@ -359,6 +372,55 @@ void sim_core_gateway_free(struct sim_core_gateway *gateway)
         pump(gateway);
     }
     gw_core_free(gateway->core);
+    gateway->worker = NULL;
+    gateway->core = NULL;
+}
+
+// Another core over another folder: the same gateway to everybody.
+static enum base_status core_again(struct sim_core_gateway *gateway,
+                                   const struct sim_core_folder *folder, struct base_error *error)
+{
+    sim_core_folder_remove(&gateway->folder);
+    gateway->folder = *folder;
+    gateway->alarm_us = UINT64_MAX;
+    gateway->write_us = UINT64_MAX;
+    gateway->up_us = now_us(gateway) + SIM_CORE_DOWN_US;
+    gateway->tick_us = gateway->up_us;
+    enum base_status status = core_open(gateway, error);
+    if (status != BASE_OK) {
+        core_close(gateway);
+        gateway->up_us = UINT64_MAX;
+        gateway->tick_us = UINT64_MAX;
+        gateway->unwritten++;
+    }
+    return status;
+}
+
+enum base_status sim_core_gateway_restart(struct sim_core_gateway *gateway, uint64_t at_us,
+                                          struct base_error *error)
+{
+    struct sim_core_folder left;
+    if (gateway->core == NULL) {
+        return BASE_OK; // it is down for good
+    }
+    sim_virtual_clock_move(gateway->options.clock, at_us);
+    BASE_TRY(sim_core_folder_again(&gateway->folder, &left, error));
+    gateway->dying = true; // what it writes from now on, it writes where nobody looks
+    core_close(gateway);
+    gateway->dying = false;
+    for (uint32_t i = 0; i < gateway->options.link_count; i++) {
+        sim_core_link_cut(gateway->options.links[i]);
+    }
+    return core_again(gateway, &left, error);
+}
+
+// Nobody is told any more.
+void sim_core_gateway_free(struct sim_core_gateway *gateway)
+{
+    if (gateway == NULL) {
+        return;
+    }
+    core_close(gateway);
     sim_flight_queue_done(&gateway->coming);
     sim_core_signer_close(&gateway->signer);
     sim_core_folder_remove(&gateway->folder);

@@ -17,9 +17,10 @@
 #include "virtual/core_link.h"
 #include "virtual/virtual_clock.h"
 
-#define SIM_CORE_TICK_US        500000u // as the gateway's default (rollout.tick_ms)
-#define SIM_CORE_COMMIT_US      5000u   // from a report to the disk
-#define SIM_CORE_DEVICES_A_PEER 1024u   // that share an address, as behind the NAT of a provider
+#define SIM_CORE_TICK_US        500000u  // as the gateway's default (rollout.tick_ms)
+#define SIM_CORE_COMMIT_US      5000u    // from a report to the disk
+#define SIM_CORE_DOWN_US        2000000u // from a kill to the first answer after it
+#define SIM_CORE_DEVICES_A_PEER 1024u    // that share an address, as behind the NAT of a provider
 
 struct sim_core_gateway;
 struct sim_core_gateway_options {
@@ -43,6 +44,14 @@ void sim_core_gateway_free(struct sim_core_gateway *gateway); // and the copy; a
 // A window: what the shards posted in the one before is taken, and everything that is due before
 // `until_us` is done. When the next is; UINT64_MAX: nothing.
 uint64_t sim_core_gateway_run(struct sim_core_gateway *gateway, uint64_t until_us);
+// Between two windows, at a moment of its clock or after it: the core is killed as by kill -9 and
+// started again on what its store's files have at that moment. Who waits for an answer hears that
+// the connection ended, and so does who asks within SIM_CORE_DOWN_US. NOMEM, IO, FULL and what
+// opening a store gives: then it stays down.
+BASE_NODISCARD enum base_status sim_core_gateway_restart(struct sim_core_gateway *gateway,
+                                                         uint64_t at_us, struct base_error *error);
+// When it has something to do.
+uint64_t sim_core_gateway_due_us(const struct sim_core_gateway *gateway);
 // What enrolments are authorized by: the same as long as the gateway is. Any thread; empty: there
 // are none.
 struct base_str sim_core_gateway_bearer(const struct sim_core_gateway *gateway);

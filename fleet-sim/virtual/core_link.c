@@ -68,6 +68,8 @@ static struct sim_flight *flight_take(struct sim_core_link *link)
     if (flight != NULL) {
         link->free = flight->next;
         memset(&flight->exchange, 0, sizeof(flight->exchange));
+        flight->finished = false;
+        flight->died = false;
         return flight;
     }
     flight = calloc(1, sizeof(*flight));
@@ -206,6 +208,14 @@ void sim_core_link_answer(struct sim_flight *flight, uint64_t at_us, uint64_t se
     }
 }
 
+void sim_core_link_cut(struct sim_core_link *link)
+{
+    for (struct sim_flight *flight = link->made; flight != NULL; flight = flight->made_next) {
+        base_assert(flight->link == link);
+        flight->died = flight->died || flight->finished;
+    }
+}
+
 // ---- Answers
 
 void sim_core_link_collect(struct sim_core_link *link)
@@ -272,7 +282,8 @@ static void deliver(struct sim_flight *flight)
 {
     const struct sim_transport_events *events = &flight->link->options.events;
     const struct gw_reply *reply = &flight->exchange.reply;
-    bool served = reply->kind == GW_REPLY_BYTES || reply->kind == GW_REPLY_BLOB;
+    bool served = !flight->died && (reply->kind == GW_REPLY_BYTES || reply->kind == GW_REPLY_BLOB);
+    enum base_status unserved = flight->died ? BASE_ERR_IO : BASE_ERR_UNSUPPORTED;
     if (flight->asked != NULL && served) {
         struct dev_response_head head = head_of(reply);
         events->head(events->ctx, flight->asked, &head);
@@ -282,7 +293,7 @@ static void deliver(struct sim_flight *flight)
     }
     if (flight->asked != NULL) {
         flight->asked->flight = NULL;
-        events->end(events->ctx, flight->asked, served ? BASE_OK : BASE_ERR_UNSUPPORTED);
+        events->end(events->ctx, flight->asked, served ? BASE_OK : unserved);
     }
 }
 

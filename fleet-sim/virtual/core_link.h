@@ -50,6 +50,8 @@ void sim_core_link_collect(struct sim_core_link *link);
 void sim_core_link_deliver(struct sim_core_link *link);
 // The core's: the flight, answered at `at_us`, is on its way back.
 void sim_core_link_answer(struct sim_flight *flight, uint64_t at_us, uint64_t sequence);
+// The core was killed, between two windows: connections end, and with them the answers under way.
+void sim_core_link_cut(struct sim_core_link *link);
 // When the next answer is there; UINT64_MAX: none is on its way.
 uint64_t sim_core_link_due_us(const struct sim_core_link *link);
 

@@ -31,6 +31,7 @@ struct sim_flight {
     uint32_t number;            // of the request, as its device counts them
     bool own;                   // an operator's: it is answered within the call
     bool finished;
+    bool died; // the core was killed: its connection ends without an answer
     struct base_arena arena;
     struct gw_exchange exchange;
 };

@@ -81,7 +81,7 @@ class FleetSwarm(unittest.TestCase):
         families = {fault.split(":")[0] for run in swarm["runs"] for fault in run["faults"]}
         self.assertEqual(families, {"network", "gateway", "storage", "process", "clock", "device"})
         kinds = {fault.split(" ")[0] for run in swarm["runs"] for fault in run["faults"]}
-        self.assertEqual(len(kinds), 32)
+        self.assertEqual(len(kinds), 33)
         self.assertEqual(os.listdir(out), ["swarm.json"])  # what held leaves nothing
         # What compared nothing is not counted as held: the bad release's devices were back in the seeds in which there was one.
         compared = swarm["compared"]
@@ -181,6 +181,20 @@ class FleetSwarm(unittest.TestCase):
         ended = {oracle["name"]: oracle for oracle in result["oracles"]}["ended"]
         self.assertTrue(ended["checked"] and ended["holds"], ended)
         self.assertEqual(ended["of"], 80)
+
+    # Whatever the gateway had said, it still says when it was killed and is there again.
+    def test_a_gateway_that_is_killed(self):
+        words = ("--fault", "gateway:restart 20 @ 100%", "--faults-until", "600", "--duration", "3600")
+        first, second = (self.play(*words, "--threads", threads, devices=200) for threads in ("1", "2"))
+        self.assertEqual(first["faults"], {"gateway:restart": 30})
+        self.assertEqual(first["virtual"]["digest"], second["virtual"]["digest"])
+        self.assertGreater(first["totals"]["request_errors"], 0)
+        oracles = {oracle["name"]: oracle for oracle in first["oracles"]}
+        self.assertTrue(oracles["ended"]["checked"], oracles["ended"])
+        self.assertTrue(all(oracle["holds"] for oracle in oracles.values()), oracles)
+        self.assertEqual(first["rollouts"][-1]["state"], "completed")
+        text = self.tool("run", "--gateway", "http://127.0.0.1:1", *words, status=2)
+        self.assertIn("--fault gateway:restart is for virtual time", text)
 
     # What is drawn and does not come about is none, and what comes about is one.
     def test_a_fault_counts_where_it_happens(self):
