@@ -96,6 +96,7 @@ enum key {
     KEY_LINKS,
     KEY_ZOMBIES,
     KEY_CLONES,
+    KEY_REINSTALLS,
     KEY_PRESENCE,
     KEY_FAULT,
     KEY_FIRST_DEVICE,
@@ -194,6 +195,9 @@ static const struct argp_option table[] = {
      GROUP_RUN},
     {"zombies", KEY_ZOMBIES, "SHARE", 0, "Devices that come once and never again (0)", GROUP_RUN},
     {"clones", KEY_CLONES, "SHARE", 0, "Devices that have the id of another one (0)", GROUP_RUN},
+    {"reinstalls", KEY_REINSTALLS, "SHARE", 0,
+     "Devices that lose once all they stored, half of them to come back as another one (0)",
+     GROUP_RUN},
     {"presence", KEY_PRESENCE, "always|day:H", 0,
      "Devices wake whenever they are due, or only while people have the app open, through their "
      "day from hour H of UTC (always)",
@@ -388,6 +392,8 @@ static error_t on_people_option(int key, const char *value, struct sim_parse *pa
         return sim_take_share(parse, "zombies", value, &parse->out->zombie_ppm);
     case KEY_CLONES:
         return sim_take_share(parse, "clones", value, &parse->out->clone_ppm);
+    case KEY_REINSTALLS:
+        return sim_take_share(parse, "reinstalls", value, &parse->out->reinstall_ppm);
     case KEY_PRESENCE:
         return sim_take_presence(parse, value);
     case KEY_LINKS:

@@ -183,6 +183,10 @@ enum base_status sim_check_virtual(struct sim_options *options, struct base_erro
         return base_error_set(error, BASE_ERR_INVALID,
                               "--links network is for virtual time (--virtual)");
     }
+    if (options->virtual_dir[0] == '\0' && options->reinstall_ppm > 0) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "--reinstalls is for virtual time (--virtual)");
+    }
     bool restarts = sim_fault_plan_has(&options->faults, SIM_FAULT_RESTART);
     if (options->virtual_dir[0] == '\0' && restarts) {
         return base_error_set(error, BASE_ERR_INVALID,

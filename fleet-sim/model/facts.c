@@ -76,6 +76,14 @@ void sim_facts_forget(struct sim_facts *facts, uint32_t device)
     }
 }
 
+void sim_facts_anew(struct sim_facts *facts, uint32_t device)
+{
+    if (facts->items != NULL) {
+        facts->items[device].saved = 0;
+        facts->items[device].slept = false;
+    }
+}
+
 static uint64_t hash_of(struct base_span record)
 {
     uint64_t hash = record.size > 0 ? base_hash64(record.data, record.size) : 0;

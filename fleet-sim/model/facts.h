@@ -47,6 +47,8 @@ struct sim_having {
 void sim_facts_slept(struct sim_facts *facts, uint32_t device, const struct sim_having *having);
 // It may not have kept what it had.
 void sim_facts_forget(struct sim_facts *facts, uint32_t device);
+// Nothing that it had stored is there any more, and it is not to be.
+void sim_facts_anew(struct sim_facts *facts, uint32_t device);
 // Its storage said of a record that it is durable, whatever happens to the process from now on.
 void sim_facts_saved(struct sim_facts *facts, uint32_t device, struct base_span record);
 // It boots from this record; empty: there is none. `excused`: a fault took away what was stored.

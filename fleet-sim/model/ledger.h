@@ -90,6 +90,7 @@ struct sim_counters {
     uint64_t enrolled_before; // ... because it knows the device: another run enrolled it
     uint64_t unauthorized; // other requests it refused: who asks may not, or did not show who it is
     uint64_t crashes;      // virtual processes killed
+    uint64_t reinstalls;   // devices that lost all they had stored
     uint64_t activations;
     uint64_t marked;      // ... of what was active already: for the control of a rollout
     uint64_t marked_lost; // oracle: a device gave up what it only activated once more

@@ -71,6 +71,9 @@ static const struct choice channel_values[] = {
     {TEXT("beta"), 0, 0, 0},
 };
 
+#define CLONES_BLOCK    64u // devices
+#define REINSTALL_WAKES 12u
+
 struct trait_table {
     const struct choice *values;
     uint32_t count;
@@ -100,13 +103,34 @@ static const struct sim_network networks[] = {
     {12000, 10000, 1000, 10000, 100000, 80000, 40000, 2000},  // wifi
 };
 
+// A clone has the id of the one before it, which may be one itself; a block begins with none.
+static bool is_clone(const struct sim_population *population, uint64_t index)
+{
+    return population->clone_ppm > 0 && index % CLONES_BLOCK != 0 &&
+           sim_chance(sim_draw(population->seed, index, SIM_STREAM_CLONE), population->clone_ppm);
+}
+
 uint64_t sim_population_device_id(const struct sim_population *population, uint64_t index)
 {
-    uint64_t fate = population->clone_ppm > 0 && index > 0
-                        ? sim_draw(population->seed, index, SIM_STREAM_CLONE)
+    while (is_clone(population, index)) {
+        index--;
+    }
+    return sim_draw(population->seed, index, SIM_STREAM_ID);
+}
+
+uint32_t sim_population_reinstalled(const struct sim_population *population, uint64_t index,
+                                    uint64_t *out_id)
+{
+    uint64_t fate = population->reinstall_ppm > 0
+                        ? sim_draw(population->seed, index, SIM_STREAM_REINSTALL)
                         : UINT64_MAX;
-    bool clone = sim_chance(fate, population->clone_ppm);
-    return sim_draw(population->seed, clone ? index - 1 : index, SIM_STREAM_ID);
+    if (!sim_chance(fate, population->reinstall_ppm)) {
+        return 0;
+    }
+    uint64_t draw = base_mix64(fate);
+    *out_id = (draw & 1u) != 0 ? sim_draw(population->seed, index, SIM_STREAM_OTHER_ID)
+                               : sim_population_device_id(population, index);
+    return 1 + (uint32_t)((draw >> 32) % REINSTALL_WAKES);
 }
 
 // Picks by weight among the values of `group`.

@@ -21,6 +21,7 @@ struct sim_population {
     uint32_t beta_per_10000;         // share of the beta channel, where the file has no channels
     const struct sim_people *people; // NULL: the built-in one
     uint32_t clone_ppm;              // devices that have the id of the one before them
+    uint32_t reinstall_ppm;          // devices that are installed anew
 };
 
 // Indexes into the trait's value table; SIM_TRAIT_ABSENT: the device has no such attribute.
@@ -31,6 +32,10 @@ struct sim_traits {
 
 // Unique within a seed, clones aside: a bijection of the index.
 uint64_t sim_population_device_id(const struct sim_population *population, uint64_t index);
+// Before which of its wakes, after so many, the device is installed anew; 0: never. *out_id: who it
+// is from then on, in half of them the one that it was.
+uint32_t sim_population_reinstalled(const struct sim_population *population, uint64_t index,
+                                    uint64_t *out_id);
 void sim_population_draw(const struct sim_population *population, uint64_t index,
                          struct sim_traits *out);
 

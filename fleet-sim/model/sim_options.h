@@ -43,6 +43,7 @@ struct sim_options {
     struct sim_people *people;     // of that file; sim_options_done frees it
     uint32_t zombie_ppm;           // devices that come once and never again
     uint32_t clone_ppm;            // devices that have the id of another
+    uint32_t reinstall_ppm;        // devices that are installed anew once
     bool presence;                 // devices wake when people have the app open
     uint32_t presence_hour;        // ... of UTC at which the run begins
     struct sim_predicate where;    // the fleet is drawn from devices like this
@@ -144,7 +145,8 @@ static inline struct sim_population sim_options_population(const struct sim_opti
     return (struct sim_population){.seed = options->seed,
                                    .beta_per_10000 = options->beta_per_10000,
                                    .people = options->people,
-                                   .clone_ppm = options->clone_ppm};
+                                   .clone_ppm = options->clone_ppm,
+                                   .reinstall_ppm = options->reinstall_ppm};
 }
 
 // Devices in memory at once, as the options have it.

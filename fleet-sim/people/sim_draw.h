@@ -33,6 +33,8 @@ enum sim_stream {
     SIM_STREAM_ZOMBIE,
     SIM_STREAM_CLONE,
     SIM_STREAM_ONLINE,
+    SIM_STREAM_REINSTALL,
+    SIM_STREAM_OTHER_ID, // of a device that was installed anew as another one
 };
 
 // 64 random bits that depend on nothing but the arguments.

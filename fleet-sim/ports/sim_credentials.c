@@ -230,6 +230,14 @@ struct base_str sim_credentials_get(const struct sim_credentials *credentials, u
     return wire_credential_ok(text) ? text : none;
 }
 
+void sim_credentials_drop(struct sim_credentials *credentials, uint32_t device)
+{
+    uint8_t *record = record_of(credentials, device);
+    if (record != NULL) {
+        memset(record, 0, SIM_CREDENTIAL_RECORD_BYTES);
+    }
+}
+
 enum base_status sim_credentials_put(struct sim_credentials *credentials, uint32_t device,
                                      uint64_t id, struct base_str text)
 {

@@ -48,6 +48,8 @@ uint64_t sim_credentials_owner(const struct sim_credentials *credentials, uint32
 // file is closed.
 struct base_str sim_credentials_get(const struct sim_credentials *credentials, uint32_t device,
                                     uint64_t id);
+// The record of this device is nobody's again.
+void sim_credentials_drop(struct sim_credentials *credentials, uint32_t device);
 // CONFLICT: the record is another device's; INVALID: no credential.
 BASE_NODISCARD enum base_status sim_credentials_put(struct sim_credentials *credentials,
                                                     uint32_t device, uint64_t id,

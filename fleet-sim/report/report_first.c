@@ -122,6 +122,7 @@ static void population_row(const struct sim_run_result *result, FILE *file)
     }
     share_of(options->zombie_ppm, "come once and never again", file);
     share_of(options->clone_ppm, "have the id of another one", file);
+    share_of(options->reinstall_ppm, "are installed anew once", file);
     share_of(options->wrong_clock_ppm, "have a clock that is wrong", file);
     (void)fputs("</tr>\n", file);
 }

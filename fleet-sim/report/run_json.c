@@ -162,18 +162,18 @@ static json_t *totals(const struct sim_run_result *result)
     const struct sim_counters *c = &result->counters;
     return json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
-        "s:o, s:o, s:o, s:o, s:o, s:o}",
+        "s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
         "arrived", number(c->arrived), "wakes", number(c->wakes), "skipped", number(c->skipped),
         "checkins", number(c->checkins), "requests", number(c->requests), "request_errors",
         number(c->request_errors), "response_bytes", number(c->response_bytes), "runs",
         number(c->runs), "run_failures", number(c->run_failures), "crashes", number(c->crashes),
-        "activations", number(c->activations), "marked", number(c->marked), "rollbacks",
-        number(c->rollbacks), "refused_offers", number(c->refused_offers), "reconnects",
-        number(c->reconnects), "shared_hash_bytes", number(c->shared_hash_bytes), "real_hash_bytes",
-        number(c->real_hash_bytes), "exclusive_runs", number(c->exclusive_runs), "enrolled",
-        number(c->enrolled), "enrol_refused", number(c->enrol_refused), "enrolled_before",
-        number(c->enrolled_before), "unauthorized", number(c->unauthorized), "no_room",
-        number(c->no_room));
+        "reinstalls", number(c->reinstalls), "activations", number(c->activations), "marked",
+        number(c->marked), "rollbacks", number(c->rollbacks), "refused_offers",
+        number(c->refused_offers), "reconnects", number(c->reconnects), "shared_hash_bytes",
+        number(c->shared_hash_bytes), "real_hash_bytes", number(c->real_hash_bytes),
+        "exclusive_runs", number(c->exclusive_runs), "enrolled", number(c->enrolled),
+        "enrol_refused", number(c->enrol_refused), "enrolled_before", number(c->enrolled_before),
+        "unauthorized", number(c->unauthorized), "no_room", number(c->no_room));
 }
 
 // What a sample of the devices did for real beside the work that all others share.

@@ -260,6 +260,7 @@ static void slot_prepare(struct sim_shard *shard, struct sim_awake *awake, uint3
                                            .exchanges = awake->exchanges,
                                            .exchange_count = SIM_EXCHANGES_MAX};
     sim_faults_wake(&shard->faults, &waker, &awake->faulty, &awake->ports);
+    sim_device_reinstall(awake);
 }
 
 static void *runtime_memory(struct sim_awake *awake)

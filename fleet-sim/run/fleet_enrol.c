@@ -59,6 +59,29 @@ struct base_str sim_awake_credential(const struct sim_awake *awake)
                : (struct base_str){NULL, 0};
 }
 
+void sim_device_reinstall(struct sim_awake *awake)
+{
+    struct sim_shard *shard = awake->shard;
+    struct sim_device *device = &shard->devices[awake->device];
+    uint64_t id = awake->id;
+    uint32_t when = sim_population_reinstalled(&shard->population, awake->index, &id);
+    if (when == 0 || device->wakes < when) {
+        return;
+    }
+    if (device->wakes == when) {
+        bool real = device->disk.real;
+        sim_disk_done(&device->disk, shard->store, shard->ledger.alloc);
+        device->disk.real = real;
+        awake->faulty.lost = true;
+        sim_facts_anew(&shard->facts, awake->device); // it may not boot in this wake
+        shard->ledger.counters.reinstalls++;
+        if (id != awake->id && shard->credentials != NULL) {
+            sim_credentials_drop(shard->credentials, shard->first + awake->device);
+        }
+    }
+    awake->id = id;
+}
+
 bool sim_enrol_needed(const struct sim_awake *awake)
 {
     return awake->shard->options->enrols && (sim_awake_credential(awake).size == 0 ||

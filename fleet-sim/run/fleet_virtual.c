@@ -349,6 +349,13 @@ static enum base_status story_begin(struct sim_virtual *virtual, struct base_err
     return BASE_OK;
 }
 
+// Devices that may come without a credential, those that come as another one too.
+static uint32_t strangers(const struct sim_options *options)
+{
+    uint32_t others = options->reinstall_ppm > 0 ? options->devices : 0;
+    return options->strangers ? options->devices + others : 0;
+}
+
 enum base_status sim_virtual_attach(struct sim_virtual *virtual, struct sim_shard *const *shards,
                                     struct base_error *error)
 {
@@ -361,7 +368,7 @@ enum base_status sim_virtual_attach(struct sim_virtual *virtual, struct sim_shar
         .dir = virtual->options->virtual_dir,
         .clock = &virtual->core_clock,
         .seed = virtual->options->seed,
-        .strangers = virtual->options->strangers ? virtual->options->devices : 0,
+        .strangers = strangers(virtual->options),
         .links = virtual->links,
         .link_count = virtual->part_count,
         .window = &virtual->window,

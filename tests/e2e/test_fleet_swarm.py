@@ -196,6 +196,21 @@ class FleetSwarm(unittest.TestCase):
         text = self.tool("run", "--gateway", "http://127.0.0.1:1", *words, status=2)
         self.assertIn("--fault gateway:restart is for virtual time", text)
 
+    # Who loses all comes to the release once more, as itself or as a device that the gateway has never heard of.
+    def test_devices_that_are_installed_anew(self):
+        words = ("--reinstalls", "40%", "--kills", "2%", "--duration", "7200", "--fault", "network:loss @ 1%", "--faults-until", "3600")
+        first, second = (self.play(*words, "--threads", threads, devices=200) for threads in ("1", "2"))
+        self.assertEqual(first["virtual"]["digest"], second["virtual"]["digest"])
+        totals = first["totals"]
+        self.assertTrue(50 < totals["reinstalls"] < 110, totals)
+        self.assertTrue(200 + 20 < totals["enrolled"] < 200 + 60, totals)
+        self.assertEqual(totals["enrolled_before"], 0)
+        self.assertGreater(totals["activations"], 200 + 50)
+        oracles = {oracle["name"]: oracle for oracle in first["oracles"]}
+        self.assertTrue(oracles["ended"]["checked"] and all(oracle["holds"] for oracle in oracles.values()), oracles)
+        self.assertEqual(first["rollouts"][-1]["state"], "completed")
+        self.assertIn("--reinstalls is for virtual time", self.tool("run", "--gateway", "http://127.0.0.1:1", *words[:2], status=2))
+
     # What is drawn and does not come about is none, and what comes about is one.
     def test_a_fault_counts_where_it_happens(self):
         drawn = self.play("--fault", "process:kill 10000 @ 100%", "--fault", "storage:full 10000 @ 100%", "--duration", "600")

@@ -48,20 +48,54 @@ static void ids_are_unique(void **state)
     free(ids);
 }
 
-// One in ten has the id of the one before it, and nothing else of it.
+// One in ten has the id of the one before it, and nothing else of it; of a hundred percent all but
+// the first of each block.
 static void clones_share_an_id(void **state)
 {
     (void)state;
-    struct sim_population population = {.seed = 42, .clone_ppm = 100000};
-    const struct sim_population plain = {.seed = 42};
-    uint32_t clones = 0;
-    for (uint32_t i = 1; i < 10000; i++) {
-        uint64_t id = sim_population_device_id(&population, i);
-        bool clone = id == sim_population_device_id(&plain, i - 1);
-        assert_true(clone || id == sim_population_device_id(&plain, i));
-        clones += clone;
+    static const struct {
+        uint32_t ppm;
+        uint32_t least;
+        uint32_t most;
+    } shares[] = {{0, 0, 0}, {100000, 900, 1100}, {1000000, 9800, 9900}};
+    for (size_t s = 0; s < TEST_COUNT(shares); s++) {
+        struct sim_population population = {.seed = 42, .clone_ppm = shares[s].ppm};
+        const struct sim_population plain = {.seed = 42};
+        uint32_t clones = 0;
+        for (uint32_t i = 1; i < 10000; i++) {
+            uint64_t id = sim_population_device_id(&population, i);
+            bool clone = id == sim_population_device_id(&population, i - 1);
+            assert_true(clone || id == sim_population_device_id(&plain, i));
+            clones += clone;
+        }
+        assert_in_range(clones, shares[s].least, shares[s].most);
     }
-    assert_true(clones > 900 && clones < 1100);
+}
+
+// One in five, half of them as another one, never before the second wake.
+static void some_are_installed_anew(void **state)
+{
+    (void)state;
+    const struct sim_population population = {.seed = 42, .reinstall_ppm = 200000};
+    const struct sim_population plain = {.seed = 42};
+    uint32_t count = 0;
+    uint32_t others = 0;
+    uint32_t wakes[20] = {0};
+    for (uint32_t i = 0; i < 10000; i++) {
+        uint64_t id = sim_population_device_id(&population, i);
+        uint64_t now = id;
+        uint32_t when = sim_population_reinstalled(&population, i, &now);
+        assert_in_range(when, 0, 12);
+        wakes[when]++;
+        count += when > 0;
+        others += now != id;
+        assert_int_equal(sim_population_reinstalled(&plain, i, &now), 0);
+    }
+    assert_in_range(count, 1850, 2150);
+    assert_in_range(others, count * 45 / 100, count * 55 / 100);
+    for (uint32_t when = 1; when <= 12; when++) {
+        assert_in_range(wakes[when], 1, 300);
+    }
 }
 
 // Share of devices with this value, in parts per thousand; `os` limits to one system.
@@ -163,9 +197,13 @@ static void attributes_agree(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_seed_same_fleet), cmocka_unit_test(ids_are_unique),
-        cmocka_unit_test(clones_share_an_id),   cmocka_unit_test(marginals_are_those_of_the_tables),
-        cmocka_unit_test(widest_is_widest),     cmocka_unit_test(attributes_agree),
+        cmocka_unit_test(same_seed_same_fleet),
+        cmocka_unit_test(ids_are_unique),
+        cmocka_unit_test(clones_share_an_id),
+        cmocka_unit_test(some_are_installed_anew),
+        cmocka_unit_test(marginals_are_those_of_the_tables),
+        cmocka_unit_test(widest_is_widest),
+        cmocka_unit_test(attributes_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
