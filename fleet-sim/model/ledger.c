@@ -296,7 +296,7 @@ static const struct {
                              "there was no device"},
     [SIM_ORACLE_LAW] = {"no device behaved towards a gateway (--behaviour)",
                         "no device offered a record to a tunnel"},
-    [SIM_ORACLE_ONCE] = {"", "no version was activated"},
+    [SIM_ORACLE_ONCE] = {"", "no version was activated on a device with one task"},
     [SIM_ORACLE_KEPT] = {"more than a million devices", "no device slept and woke again"},
     [SIM_ORACLE_CALM] = {"more than a million devices", "no request was made"},
     [SIM_ORACLE_CONTROL] = {"", "no device was told to activate a version once more"},
@@ -365,7 +365,7 @@ void sim_ledger_judge(const struct sim_ledger *const *ledgers, uint32_t ledger_c
     uint64_t over = limited && out->exposed > allowed ? out->exposed - allowed : 0;
     set(&out->oracle[SIM_ORACLE_EXPOSURE], limited, over, devices);
     set(&out->oracle[SIM_ORACLE_LAW], false, 0, 0);
-    set(&out->oracle[SIM_ORACLE_ONCE], true, sum.twice_active, sum.activations);
+    set(&out->oracle[SIM_ORACLE_ONCE], true, sum.twice_active, sum.once_compared);
     bool noted = devices <= SIM_FACTS_DEVICES_MAX;
     set(&out->oracle[SIM_ORACLE_KEPT], noted, sum.kept_lost, sum.kept_compared);
     set(&out->oracle[SIM_ORACLE_CALM], noted, sum.stormed, sum.requests);

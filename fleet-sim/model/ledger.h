@@ -112,6 +112,7 @@ struct sim_counters {
     uint64_t states_checked;   // saved states that were looked at again
     uint64_t state_mismatches; // ... and would not have come back; among boot_failures
     uint64_t twice_active;     // oracle: an activation of what was active, or a second active one
+    uint64_t once_compared;    // activations of devices with one task, which it looks at
     uint64_t kept_lost;        // oracle: a device woke without what it saved, or slept with
     uint64_t kept_compared;
     uint64_t stormed;       // oracle: devices that asked in vain too often within a minute

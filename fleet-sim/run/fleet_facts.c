@@ -96,6 +96,7 @@ void sim_fleet_facts_moved(struct sim_awake *awake, const struct dev_stats *stat
     };
     bool one = dev_task_count(awake->runtime) == 1;
     counters->twice_active += one && sim_moves_twice(&moves);
+    counters->once_compared += one ? moves.activations : 0;
     // A control follows a mark with what it has: nothing was brought in this wake.
     bool alone =
         one && moves.activations == 0 && stats->activations == again && !awake->faulty.excused;

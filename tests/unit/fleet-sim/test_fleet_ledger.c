@@ -258,6 +258,22 @@ static void each_can_fail(void **state)
     }
 }
 
+// Activations on devices with several tasks are not looked at one by one.
+static void what_is_not_looked_at_is_not_counted(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_init(&rig);
+    rig.ledger.counters.activations = 5;
+    struct sim_verdict verdict = judge(&rig, 100000);
+    assert_non_null(sim_oracle_nothing(SIM_ORACLE_ONCE, &verdict.oracle[SIM_ORACLE_ONCE]));
+    rig.ledger.counters.once_compared = 3;
+    verdict = judge(&rig, 100000);
+    assert_null(sim_oracle_nothing(SIM_ORACLE_ONCE, &verdict.oracle[SIM_ORACLE_ONCE]));
+    assert_int_equal(verdict.oracle[SIM_ORACLE_ONCE].population, 3);
+    rig_done(&rig);
+}
+
 // A version that is given up on a trial of its own is none of the marks' affairs.
 static void only_what_was_marked_has_to_stand(void **state)
 {
@@ -350,6 +366,7 @@ int main(void)
         cmocka_unit_test(late_ends_are_of_the_version_before),
         cmocka_unit_test(all_hold_when_all_is_well),
         cmocka_unit_test(each_can_fail),
+        cmocka_unit_test(what_is_not_looked_at_is_not_counted),
         cmocka_unit_test(only_what_was_marked_has_to_stand),
         cmocka_unit_test(what_does_not_apply_is_not_checked),
         cmocka_unit_test(versions_have_names),
