@@ -277,7 +277,11 @@ error_t sim_take_token(struct sim_parse *parse, const char *option, const char *
         return EINVAL;
     }
     token[strcspn(token, " \t")] = '\0';
-    return token[0] != '\0' ? 0 : sim_option_refuse(parse, option, path, "no token in this file");
+    if (token[0] == '\0') {
+        (void)base_error_set(parse->error, BASE_ERR_INVALID, "--%s: no token in %s", option, path);
+        return EINVAL;
+    }
+    return 0;
 }
 
 // PORT, ADDRESS:PORT or [ADDRESS]:PORT. Without an address nobody reaches it from outside.

@@ -86,6 +86,7 @@ struct sim_counters {
     uint64_t run_failures;
     uint64_t exclusive_runs;  // with exclusive files
     uint64_t enrolled;        // credentials the gateway gave
+    uint64_t unenrolled;      // devices that came up and have none so far; of now
     uint64_t enrol_refused;   // enrolments it refused
     uint64_t enrolled_before; // ... because it knows the device: another run enrolled it
     uint64_t unauthorized; // other requests it refused: who asks may not, or did not show who it is

@@ -443,7 +443,7 @@ static void untested_absent(const struct sim_run_result *result, FILE *file)
 {
     const struct sim_options *options = result->options;
     uint64_t online =
-        options->local || result->counters.checkins > 0 ? result->counters.arrived : 0;
+        options->local || result->counters.checkins > 0 ? sim_result_online_count(result) : 0;
     if (online < options->devices) {
         (void)fprintf(file, "<li>%llu of the %u devices: they never came online\n",
                       (unsigned long long)(options->devices - online), options->devices);
@@ -552,7 +552,7 @@ static void tiles(const struct sim_run_result *result, FILE *file)
     char text[64];
     const struct sim_options *options = result->options;
     (void)fputs("<div class=tiles>\n", file);
-    tile_count(file, (double)result->counters.arrived,
+    tile_count(file, (double)sim_result_online_count(result),
                options->local || result->counters.checkins > 0 ? "devices came online"
                                                                : "devices came up, none online");
     (void)snprintf(text, sizeof(text), "%.1f s", result->duration_s);

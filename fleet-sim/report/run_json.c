@@ -171,9 +171,10 @@ static json_t *totals(const struct sim_run_result *result)
         number(c->marked), "rollbacks", number(c->rollbacks), "refused_offers",
         number(c->refused_offers), "reconnects", number(c->reconnects), "shared_hash_bytes",
         number(c->shared_hash_bytes), "real_hash_bytes", number(c->real_hash_bytes),
-        "exclusive_runs", number(c->exclusive_runs), "enrolled", number(c->enrolled),
-        "enrol_refused", number(c->enrol_refused), "enrolled_before", number(c->enrolled_before),
-        "unauthorized", number(c->unauthorized), "no_room", number(c->no_room));
+        "exclusive_runs", number(c->exclusive_runs), "enrolled", number(c->enrolled), "unenrolled",
+        number(c->unenrolled), "enrol_refused", number(c->enrol_refused), "enrolled_before",
+        number(c->enrolled_before), "unauthorized", number(c->unauthorized), "no_room",
+        number(c->no_room));
 }
 
 // What a sample of the devices did for real beside the work that all others share.

@@ -4,6 +4,8 @@
 // them.
 #include "report/run_result.h"
 
+#include "base/check.h"
+
 #include "base/os/output_file.h"
 #include "report/measures.h"
 
@@ -63,6 +65,14 @@ const char *sim_result_online(const struct sim_run_result *result)
 {
     return result->options->local || result->counters.checkins > 0 ? "online"
                                                                    : "came up, and not online,";
+}
+
+uint64_t sim_result_online_count(const struct sim_run_result *result)
+{
+    const struct sim_counters *counters = &result->counters;
+    bool any = result->options->local || counters->checkins > 0;
+    base_assert(counters->unenrolled <= counters->arrived);
+    return counters->arrived - (any ? counters->unenrolled : 0);
 }
 
 void sim_gateway_text(const struct sim_options *options, char out[SIM_GATEWAY_TEXT_MAX])

@@ -109,6 +109,8 @@ const char *sim_outcome_text(enum sim_outcome outcome);
 
 // What devices were that came up: "online", or no more than that where no check-in was answered.
 const char *sim_result_online(const struct sim_run_result *result);
+// How many were so: those that the gateway gave no credential never came so far.
+uint64_t sim_result_online_count(const struct sim_run_result *result);
 
 // Devices a second between the moments 5 % and 95 % of the devices that ran a version had run it.
 double sim_result_rate(const struct sim_timeline *timeline, uint8_t version);

@@ -13,7 +13,8 @@
 // What devices have for themselves: credentials and exclusive files.
 static void print_own(const struct sim_run_result *result, FILE *log)
 {
-    if (result->options->credentials[0] != '\0') {
+    const bool kept = result->options->credentials[0] != '\0'; // in a file
+    if (kept) {
         (void)fprintf(log,
                       "  enrolled    %llu devices, %llu refusals; %llu other requests refused as "
                       "nobody's or a stranger's\n",
@@ -24,8 +25,10 @@ static void print_own(const struct sim_run_result *result, FILE *log)
     if (result->outcome != SIM_OUTCOME_NOBODY_ONLINE && result->counters.enrolled_before > 0) {
         (void)fprintf(log,
                       "  WARNING     devices were refused that are enrolled already, with "
-                      "credentials that %s does not hold\n",
-                      result->options->credentials);
+                      "credentials that %s does not hold; %llu devices have none, and never came "
+                      "online\n",
+                      kept ? result->options->credentials : "this run",
+                      (unsigned long long)result->counters.unenrolled);
     }
     if (result->counters.exclusive_runs > 0) {
         (void)fprintf(log, "  exclusive   %llu of %llu runs had files of their own\n",
@@ -273,7 +276,7 @@ void sim_summary_print(const struct sim_run_result *result, const struct sim_wat
     print_about(result, log);
     print_rollouts(result, log);
     (void)fprintf(log, "  devices     %llu %s of %u; %u carriers, %u connections of their own\n",
-                  (unsigned long long)result->counters.arrived, sim_result_online(result),
+                  (unsigned long long)sim_result_online_count(result), sim_result_online(result),
                   result->options->devices, result->budget.carriers, result->budget.dedicated);
     for (uint8_t v = 1; v < result->version_count && v < SIM_VERSIONS_MAX; v++) {
         if (!result->uncounted[v]) {

@@ -38,6 +38,7 @@ void sim_row_fill(struct sim_row *row, const struct sim_second *second)
         .run_failures = counters->run_failures,
         .exposed = counters->exposed,
         .links_up = counters->links_up,
+        .unenrolled = counters->unenrolled,
         .no_room = counters->no_room,
         .lag_p50_us = base_hist_quantile(second->lag_us, 0.5),
         .lag_p99_us = base_hist_quantile(second->lag_us, 0.99),

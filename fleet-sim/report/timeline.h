@@ -31,7 +31,8 @@ struct sim_row {
     uint64_t run_failures;
     uint64_t exposed;
     uint64_t links_up;
-    uint64_t no_room; // devices without a place for the task followed; of now, not in the file
+    uint64_t unenrolled; // devices without a credential so far; of now, not in the file
+    uint64_t no_room;    // devices without a place for the task followed; of now, not in the file
     uint64_t lag_p50_us;
     uint64_t lag_p99_us;
     uint64_t checkin_p50_us;

@@ -345,6 +345,7 @@ bool sim_device_wake(struct sim_shard *shard, uint32_t index, uint64_t intended_
         shard->ledger.entries[index].arrived = true;
         shard->ledger.counters.arrived++;
         shard->ledger.counters.real_devices += awake->real;
+        shard->ledger.counters.unenrolled += sim_enrol_needed(awake);
     }
     if (sim_enrol_needed(awake)) {
         sim_enrol_begin(awake, runtime_memory(awake), now_us);

@@ -10,6 +10,7 @@
 // device enrols keeps what it needs where the runtime will be.
 #include "run/fleet_enrol.h"
 
+#include "base/check.h"
 #include "core/base/backoff.h"
 
 #include "run/device_story.h"
@@ -199,7 +200,10 @@ bool sim_enrol_done(struct sim_awake *awake, uint32_t *out_wait_ms)
         counters->request_errors++;
     }
     device->enrol_anew = false; // after a refusal it shows what it has again
+    bool first = sim_awake_credential(awake).size == 0;
     if (keep(awake)) {
+        base_assert(!first || counters->unenrolled > 0);
+        counters->unenrolled -= first;
         awake->enrolling = NULL;
         device->enrol_tries = 0;
         counters->enrolled++;

@@ -157,7 +157,7 @@ static bool rollout_never_came(struct sim_run_result *result)
     if (!come) {
         (void)snprintf(result->cause, SIM_CAUSE_MAX,
                        "rollout %016llx reached none of the %llu devices that came online",
-                       (unsigned long long)id, (unsigned long long)result->counters.arrived);
+                       (unsigned long long)id, (unsigned long long)sim_result_online_count(result));
     }
     return !come;
 }
@@ -171,7 +171,7 @@ static bool version_never_came(struct sim_run_result *result)
     }
     (void)snprintf(result->cause, SIM_CAUSE_MAX,
                    "version %s reached none of the %llu devices that came online", options->version,
-                   (unsigned long long)result->counters.arrived);
+                   (unsigned long long)sim_result_online_count(result));
     return true;
 }
 
@@ -213,7 +213,7 @@ static bool nobody_reached(struct sim_run_result *result, const struct sim_watch
     (void)snprintf(result->cause, SIM_CAUSE_MAX,
                    "no release%s%s reached any of the %llu devices that came online: %s%s",
                    options->task[0] != '\0' ? " of " : "", options->task,
-                   (unsigned long long)result->counters.arrived, room, release);
+                   (unsigned long long)sim_result_online_count(result), room, release);
     return true;
 }
 
@@ -231,7 +231,7 @@ static bool no_release(struct sim_run_result *result, const struct sim_watch_vie
     (void)snprintf(result->cause, SIM_CAUSE_MAX,
                    "%llu devices checked in, and nothing was there to be judged: the gateway "
                    "released nothing while the run lasted%s; walle rollout start",
-                   (unsigned long long)result->counters.arrived, last);
+                   (unsigned long long)sim_result_online_count(result), last);
     return true;
 }
 

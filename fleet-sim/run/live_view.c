@@ -77,6 +77,13 @@ static const char *are(const struct sim_options *options, const struct sim_row *
     return options->local || row->checkins > 0 ? "online" : "none online, up";
 }
 
+// Without those that the gateway gave no credential: they ask for one still.
+static uint64_t online(const struct sim_options *options, const struct sim_row *row)
+{
+    bool any = options->local || row->checkins > 0;
+    return row->arrived - (any ? row->unenrolled : 0);
+}
+
 static void draw_terminal(struct sim_live *live, const struct sim_options *options,
                           const struct sim_row *row, const struct sim_watch_view *watch,
                           struct sim_versions *versions)
@@ -88,7 +95,7 @@ static void draw_terminal(struct sim_live *live, const struct sim_options *optio
     }
     double span_s = row->t_s - live->last.t_s;
     (void)fprintf(live->file, "%6.0f s  %s %llu of %u, %llu awake, %llu connections", row->t_s,
-                  are(options, row), (unsigned long long)row->arrived, options->devices,
+                  are(options, row), (unsigned long long)online(options, row), options->devices,
                   (unsigned long long)row->awake, (unsigned long long)row->links_up);
     end_line(live->file);
     uint32_t lines = 1;
@@ -137,7 +144,7 @@ static void draw_line(struct sim_live *live, const struct sim_options *options,
                       struct sim_versions *versions)
 {
     (void)fprintf(live->file, "%.0f s: %s %llu, awake %llu", row->t_s, are(options, row),
-                  (unsigned long long)row->arrived, (unsigned long long)row->awake);
+                  (unsigned long long)online(options, row), (unsigned long long)row->awake);
     uint32_t count = sim_versions_count(versions);
     for (uint32_t v = 1; v < count && v < SIM_ROW_VERSIONS; v++) {
         const struct sim_version_counters *c = &row->version[v];

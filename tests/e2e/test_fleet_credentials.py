@@ -259,8 +259,15 @@ class Credentials(unittest.TestCase):
         # Among others, it is said and no more.
         fleet = self.fleet(6, out="third")
         self.await_known(6)
-        self.assertGreater(self.stop(fleet, "third")["totals"]["enrolled_before"], 0)
+        totals = self.stop(fleet, "third")["totals"]
+        self.assertGreater(totals["enrolled_before"], 0)
+        self.assertEqual((totals["arrived"], totals["enrolled"], totals["unenrolled"]), (6, 3, 3))
         self.assertIn("devices were refused that are enrolled already", self.log("third"))
+        self.assertIn("3 devices have none, and never came online", self.log("third"))
+        self.assertRegex(self.log("third"), r"(?m)^  devices     3 online of 6;")
+        self.assertIn("NO RELEASE: 3 devices checked in", self.log("third"))
+        with open(self.stack.path("third", "report.html"), encoding="utf-8") as file:
+            self.assertIn("<li>3 of the 6 devices: they never came online", file.read())
 
     def test_no_gateway(self):
         self.start()

@@ -266,7 +266,7 @@ static void test_options(void **state)
                          "--trust",         key,   "--enroll-token", path,
                          "--out",           "o"};
     overwrite(0, " \n", 2);
-    parse(run, 10, &options, "no token in this file");
+    parse(run, 10, &options, "no token in ");
     overwrite(0, "wet_abc\nmore", 12);
     parse(run, 10, &options, "");
     assert_string_equal(options.enrol_token, "wet_abc");

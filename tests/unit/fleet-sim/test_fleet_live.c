@@ -1,5 +1,5 @@
 // Without a terminal there is a line every two seconds of the reader's time, however fast the
-// devices' time goes.
+// devices' time goes. Who was given no credential is not online.
 #include "test_kit.h"
 
 #include "run/live_view.h"
@@ -54,8 +54,37 @@ static void lines_are_seconds_of_the_reader(void **state)
     assert_int_equal(lines_of(4, 10000000), 4); // a line a row at most
 }
 
+static void who_has_no_credential_is_not_online(void **state)
+{
+    (void)state;
+    static const struct base_clock_port clock = {.mono_us = reader_us};
+    static struct sim_versions versions;
+    static struct sim_options options = {.devices = 10};
+    const struct sim_row rows[] = {{.t_s = 1, .arrived = 6, .unenrolled = 3, .checkins = 9},
+                                   {.t_s = 3, .arrived = 6, .unenrolled = 6}};
+    static const char *const said[] = {"1 s: online 3, awake", "3 s: none online, up 6, awake"};
+    sim_versions_init(&versions);
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        struct sim_live live;
+        char *text = NULL;
+        size_t size = 0;
+        FILE *file = open_memstream(&text, &size);
+        assert_non_null(file);
+        sim_live_init(&live, file, false, &clock);
+        sim_live_draw(&live, &options, &rows[i], NULL, &versions);
+        sim_live_done(&live);
+        (void)fclose(file);
+        if (strstr(text, said[i]) == NULL) {
+            fail_msg("'%s' and not '%s'", text, said[i]);
+        }
+        free(text);
+    }
+    sim_versions_done(&versions);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(lines_are_seconds_of_the_reader)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(lines_are_seconds_of_the_reader),
+                                       cmocka_unit_test(who_has_no_credential_is_not_online)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
