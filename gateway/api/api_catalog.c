@@ -9,6 +9,7 @@
 #include "svc/content/blob.h"
 #include "svc/rollout/catalog.h"
 #include "svc/reply.h"
+#include "wire/http_status.h"
 
 #include <string.h>
 
@@ -228,7 +229,7 @@ static void answer_missing(struct gw_api_call *call, const struct wire_sha256 *m
     }
     gw_api_answer_take(call, 409,
                        json_pack("{s:s, s:s, s:i, s:s, s:o}", "type", "about:blank", "title",
-                                 gw_status_title(409), "status", 409, "detail",
+                                 wire_status_title(409), "status", 409, "detail",
                                  "blobs are missing: put them, then register the version again",
                                  "missing", list));
     if (gw_api_exchange(call)->reply.status == 409) {

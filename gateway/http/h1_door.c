@@ -14,6 +14,7 @@
 #include "http/stream.h"
 #include "http/worker.h"
 #include "svc/route.h"
+#include "wire/http_status.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -98,9 +99,9 @@ static void refuse(struct gw_h1_door *door, int status, const char *detail)
     int size =
         snprintf(body, sizeof(body),
                  "{\"type\":\"about:blank\",\"title\":\"%s\",\"status\":%d,\"detail\":\"%s\"}\n",
-                 gw_stream_title(status), status, detail);
+                 wire_status_title(status), status, detail);
     base_check(size > 0 && (size_t)size < sizeof(body));
-    put_text(door, "HTTP/1.1 %d %s\r\n", status, gw_stream_title(status));
+    put_text(door, "HTTP/1.1 %d %s\r\n", status, wire_status_title(status));
     put_text(door,
              "content-type: application/problem+json\r\ncontent-length: %d\r\n"
              "connection: close\r\n\r\n",
@@ -372,11 +373,6 @@ enum base_status gw_h1_door_input(struct gw_h1_door *door, const uint8_t *bytes,
 
 // ---- The answer
 
-static const char *reason_of(int status)
-{
-    return status < 300 ? "OK" : status == 304 ? "Not Modified" : gw_stream_title(status);
-}
-
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
                      size_t name_size, const uint8_t *value, size_t value_size, uint8_t flags,
                      void *user)
@@ -393,7 +389,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
         uint64_t status = 0;
         door->status = base_str_u64(text, &status) == BASE_OK ? (int)status : 500;
         door->answered = true;
-        put_text(door, "HTTP/1.1 %d %s\r\n", door->status, reason_of(door->status));
+        put_text(door, "HTTP/1.1 %d %s\r\n", door->status, wire_status_title(door->status));
         return 0;
     }
     door->has_length = door->has_length || base_str_equal(key, BASE_STR("content-length"));

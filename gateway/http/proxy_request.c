@@ -9,6 +9,7 @@
 
 #include "http/conn.h"
 #include "http/stream.h"
+#include "wire/http_status.h"
 
 #include <arpa/inet.h>
 #include <event2/buffer.h>
@@ -268,11 +269,8 @@ size_t gw_proxy_reply_fields(const struct gw_h1_message *response, char *status_
     const struct base_str cache_control = BASE_STR("cache-control");
     bool says = said->offer.size > 0 || said->ride.size > 0;
     size_t count = 0;
-    status_text[0] = (char)('0' + response->status / 100);
-    status_text[1] = (char)('0' + response->status / 10 % 10);
-    status_text[2] = (char)('0' + response->status % 10);
-    out[count] = field(BASE_STR(":status"), (struct base_str){status_text, 3});
-    if (gw_stream_status_common(response->status)) {
+    out[count] = field(BASE_STR(":status"), wire_status_digits(response->status, status_text));
+    if (wire_status_common(response->status)) {
         out[count].flags &= (uint8_t)~NGHTTP2_NV_FLAG_NO_INDEX;
     }
     count++;

@@ -145,13 +145,10 @@ void gw_stream_budget_limits(const struct gw_http_worker *worker, enum gw_budget
 void gw_stream_commit(struct gw_stream *stream);
 // Submits a problem document (RFC 9457) as the reply.
 void gw_stream_problem(struct gw_stream *stream, int status, const char *detail);
-// One that HPACK has by itself (RFC 7541, appendix A): a byte, and no place in the table.
-bool gw_stream_status_common(int status);
 // Submits a reply whose body comes from `source`, NULL: it has none; header values must live as
 // long as the work.
 void gw_stream_commit_body(struct gw_stream *stream, const nghttp2_nv *headers, size_t count,
                            gw_stream_source_fn source);
-const char *gw_stream_title(int status);
 
 bool gw_stream_may_follow(enum gw_stream_state from, enum gw_stream_state to);
 // Checks that `state` may follow.

@@ -8,6 +8,7 @@
 #include "http/conn.h"
 #include "http/proxy_ride.h"
 #include "http/worker.h"
+#include "wire/http_status.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,12 +26,6 @@ static nghttp2_nv field(struct base_str name, struct base_str value, bool indexe
     uint8_t flags = indexed ? NO_COPY : NO_COPY | NGHTTP2_NV_FLAG_NO_INDEX;
     return (nghttp2_nv){(uint8_t *)(uintptr_t)name.data, (uint8_t *)(uintptr_t)value.data,
                         name.size, value.size, flags};
-}
-
-bool gw_stream_status_common(int status)
-{
-    return status == 200 || status == 204 || status == 206 || status == 304 || status == 400 ||
-           status == 404 || status == 500;
 }
 
 // Of a name that has the text's length.
@@ -59,50 +54,6 @@ static bool is_said_again(struct gw_conn *conn)
     bool again = conn->dated_s == conn->worker->date_s;
     conn->dated_s = conn->worker->date_s;
     return again;
-}
-
-const char *gw_stream_title(int status)
-{
-    switch (status) {
-    case 400:
-        return "Bad Request";
-    case 401:
-        return "Unauthorized";
-    case 403:
-        return "Forbidden";
-    case 404:
-        return "Not Found";
-    case 405:
-        return "Method Not Allowed";
-    case 408:
-        return "Request Timeout";
-    case 409:
-        return "Conflict";
-    case 413:
-        return "Content Too Large";
-    case 421:
-        return "Misdirected Request";
-    case 425:
-        return "Too Early";
-    case 429:
-        return "Too Many Requests";
-    case 431:
-        return "Request Header Fields Too Large";
-    case 501:
-        return "Not Implemented";
-    case 502:
-        return "Bad Gateway";
-    case 503:
-        return "Service Unavailable";
-    case 504:
-        return "Gateway Timeout";
-    case 505:
-        return "HTTP Version Not Supported";
-    case 507:
-        return "Insufficient Storage";
-    default:
-        return "Error";
-    }
 }
 
 // ---- Body sources. Each is called when nghttp2 can send.
@@ -188,15 +139,6 @@ void gw_stream_commit_body(struct gw_stream *stream, const nghttp2_nv *fields, s
     submit(stream, fields, count, source != NULL && !stream->head);
 }
 
-static struct base_str status_text(struct gw_stream_work *work, int status)
-{
-    base_check(status >= 100 && status <= 599);
-    work->status_text[0] = (char)('0' + status / 100);
-    work->status_text[1] = (char)('0' + status / 10 % 10);
-    work->status_text[2] = (char)('0' + status % 10);
-    return (struct base_str){work->status_text, 3};
-}
-
 static struct base_str length_text(struct gw_stream_work *work, uint64_t bytes)
 {
     size_t at = sizeof(work->length_text);
@@ -232,8 +174,9 @@ static size_t fill_fields(struct gw_stream *stream, const struct gw_reply *reply
     struct gw_conn *conn = stream->conn;
     bool busy = conn->last_stream > BUSY_STREAM;
     size_t count = 0;
-    fields[count++] = field(BASE_STR(":status"), status_text(work, reply->status),
-                            gw_stream_status_common(reply->status));
+    fields[count++] =
+        field(BASE_STR(":status"), wire_status_digits(reply->status, work->status_text),
+              wire_status_common(reply->status));
     for (uint32_t i = 0; i < reply->header_count; i++) {
         const struct gw_header *header = &reply->headers[i];
         fields[count++] = field(header->name, header->value, busy && stays(header->name));
@@ -316,7 +259,7 @@ void gw_stream_problem(struct gw_stream *stream, int status, const char *detail)
     int size =
         snprintf(text, sizeof(text),
                  "{\"type\":\"about:blank\",\"title\":\"%s\",\"status\":%d,\"detail\":\"%s\"}",
-                 gw_stream_title(status), status, detail);
+                 wire_status_title(status), status, detail);
     base_assert(size > 0 && (size_t)size < sizeof(text));
     reply->kind = GW_REPLY_BYTES;
     reply->status = status;

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/cursor.h"
+#include "wire/http_status.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -52,40 +53,6 @@ void gw_reply_body(struct gw_exchange *exchange, int status, struct base_str con
     exchange->reply.body_bytes = size;
 }
 
-const char *gw_status_title(int status)
-{
-    static const struct {
-        int status;
-        const char *title;
-    } titles[] = {
-        {200, "OK"},
-        {201, "Created"},
-        {204, "No Content"},
-        {206, "Partial Content"},
-        {304, "Not Modified"},
-        {400, "Bad Request"},
-        {401, "Unauthorized"},
-        {403, "Forbidden"},
-        {404, "Not Found"},
-        {405, "Method Not Allowed"},
-        {409, "Conflict"},
-        {413, "Content Too Large"},
-        {415, "Unsupported Media Type"},
-        {416, "Range Not Satisfiable"},
-        {422, "Unprocessable Content"},
-        {429, "Too Many Requests"},
-        {500, "Internal Server Error"},
-        {503, "Service Unavailable"},
-        {507, "Insufficient Storage"},
-    };
-    for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++) {
-        if (titles[i].status == status) {
-            return titles[i].title;
-        }
-    }
-    return "Error";
-}
-
 // JSON string content: quotes, backslashes and control characters escaped. `out` holds 6 * size.
 static size_t escape(const char *text, size_t size, char *out)
 {
@@ -117,14 +84,12 @@ static void put(struct base_writer *writer, struct base_str text)
 static size_t problem_write(int status, struct base_str escaped, char *out, size_t capacity)
 {
     struct base_writer writer;
-    const char digits[] = {(char)('0' + status / 100), (char)('0' + status / 10 % 10),
-                           (char)('0' + status % 10)};
-    base_check(status >= 100 && status <= 599);
+    char digits[WIRE_STATUS_DIGITS];
     base_writer_init(&writer, out, capacity);
     put(&writer, BASE_STR("{\"type\":\"about:blank\",\"title\":\""));
-    put(&writer, base_str_of(gw_status_title(status)));
+    put(&writer, base_str_of(wire_status_title(status)));
     put(&writer, BASE_STR("\",\"status\":"));
-    base_writer_bytes(&writer, digits, sizeof(digits));
+    put(&writer, wire_status_digits(status, digits));
     put(&writer, BASE_STR(",\"detail\":\""));
     put(&writer, escaped);
     put(&writer, BASE_STR("\"}"));

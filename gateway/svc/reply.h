@@ -28,7 +28,4 @@ void gw_reply_retry_after(struct gw_exchange *exchange, uint32_t retry_after_s);
 // 405 with `allow`.
 void gw_reply_method(struct gw_exchange *exchange, const char *allow);
 
-// Static reason phrase of a status, used as a problem's title; never NULL.
-const char *gw_status_title(int status);
-
 #endif

@@ -172,7 +172,7 @@ SVC_UP = {
 PRIVATE_LARGE = {
     "engine/backend/ref/ref.h": 148,  # a line for each atomic command
     "gateway/http/http_config.h": 131,  # a line for each setting
-    "gateway/http/stream.h": 123,
+    "gateway/http/stream.h": 122,
     "gateway/http/worker.h": 160,
 }
 
