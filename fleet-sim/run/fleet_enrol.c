@@ -130,6 +130,7 @@ void sim_enrol_begin(struct sim_awake *awake, void *memory, uint64_t now_us)
         now_us + (timeout_ms > 0 ? timeout_ms : TIMEOUT_DEFAULT_MS) * UINT64_C(1000);
     *enrolling->exchange = (struct sim_exchange){.owner = awake,
                                                  .device = awake->device,
+                                                 .index = awake->index,
                                                  .started_us = now_us,
                                                  .credential = make_key(awake, enrolling->key),
                                                  .kind = SIM_EXCHANGE_ENROL};

@@ -108,6 +108,15 @@ class FleetReplay(unittest.TestCase):
         self.assertIn("the run does not come again as it was", text)
         self.assertNotIn("wake 1", text)
 
+    def test_an_enrolment_travels_on_its_devices_own_network(self):
+        """Not all of them on the one of device 0, which takes them as long each time."""
+        self.run_fleet("links", "--duration", "40", "--arrival-rate", "20", "--links", "network")
+        took = set()
+        for device in range(0, 60, 6):
+            text = self.replay("--device", str(device), out="links")
+            took |= set(re.findall(r"answer +enrolment: 201, ([\d.]+) ms", text))
+        self.assertGreater(len(took), 5)
+
     def test_what_is_not_there_is_said(self):
         self.assertIn(f"no device of the run has the index {DEVICES}", self.replay("--device", str(DEVICES), status=2))
         self.assertIn("no device of the run has the id 00000000000000aa", self.replay("--device", "00000000000000aa", status=2))
