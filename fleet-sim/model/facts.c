@@ -31,24 +31,46 @@ void sim_facts_done(struct sim_facts *facts)
     *facts = (struct sim_facts){0};
 }
 
-void sim_facts_failed(struct sim_facts *facts, struct sim_counters *counters, uint32_t device,
-                      uint64_t run_us)
+// What was noted of the device in this minute of the run.
+static struct sim_noted *noted_in(struct sim_facts *facts, uint32_t device, uint64_t run_us)
 {
-    if (facts->items == NULL) {
-        return;
-    }
     struct sim_noted *fact = &facts->items[device];
     uint32_t minute = (uint32_t)(run_us / MINUTE_US);
     if (fact->minute != minute) {
         fact->minute = minute;
         fact->failed = 0;
+        fact->asked = 0;
     }
-    base_assert(fact->failed < UINT16_MAX);
-    fact->failed++;
-    if (fact->failed > SIM_FAILED_A_MINUTE_MAX) {
+    return fact;
+}
+
+static void count(struct sim_noted *fact, struct sim_counters *counters, uint16_t *count,
+                  uint32_t most)
+{
+    base_assert(*count <= most);
+    ++*count;
+    if (*count > most) {
         counters->stormed += !fact->stormed;
         fact->stormed = true;
-        fact->failed = SIM_FAILED_A_MINUTE_MAX;
+        *count = (uint16_t)most;
+    }
+}
+
+void sim_facts_asked(struct sim_facts *facts, struct sim_counters *counters, uint32_t device,
+                     uint64_t run_us)
+{
+    if (facts->items != NULL) {
+        struct sim_noted *fact = noted_in(facts, device, run_us);
+        count(fact, counters, &fact->asked, SIM_ASKED_A_MINUTE_MAX);
+    }
+}
+
+void sim_facts_failed(struct sim_facts *facts, struct sim_counters *counters, uint32_t device,
+                      uint64_t run_us)
+{
+    if (facts->items != NULL) {
+        struct sim_noted *fact = noted_in(facts, device, run_us);
+        count(fact, counters, &fact->failed, SIM_FAILED_A_MINUTE_MAX);
     }
 }
 
@@ -56,6 +78,7 @@ void sim_facts_died(struct sim_facts *facts, uint32_t device)
 {
     if (facts->items != NULL) {
         facts->items[device].failed = 0;
+        facts->items[device].asked = 0;
         facts->items[device].slept = false;
     }
 }

@@ -12,11 +12,16 @@
 // for itself, from a second on: that makes about twenty.
 #define SIM_FAILED_A_MINUTE_MAX 40u
 
+// Check-ins and reports of one device in a minute, answered or not: a device that has nothing to
+// wait for still does not ask every second.
+#define SIM_ASKED_A_MINUTE_MAX 120u
+
 struct sim_noted {
     uint64_t floor;   // when it went to sleep in order
     uint64_t saved;   // hash of the record that its storage said is durable; 0: not known
     uint32_t minute;  // of the run
     uint16_t failed;  // in that minute
+    uint16_t asked;   // likewise: check-ins and reports, whatever came of them
     uint8_t active;   // when it went to sleep in order
     bool slept : 1;   // it did, and nothing was lost since
     bool stormed : 1; // it was over the bound once
@@ -30,6 +35,9 @@ struct sim_facts {
 BASE_NODISCARD enum base_status sim_facts_init(struct sim_facts *facts,
                                                const struct base_alloc_port *alloc, uint32_t count);
 void sim_facts_done(struct sim_facts *facts);
+// A device checked in, or reported.
+void sim_facts_asked(struct sim_facts *facts, struct sim_counters *counters, uint32_t device,
+                     uint64_t run_us);
 // A request of a device failed.
 void sim_facts_failed(struct sim_facts *facts, struct sim_counters *counters, uint32_t device,
                       uint64_t run_us);

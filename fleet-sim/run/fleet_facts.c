@@ -75,10 +75,12 @@ void sim_fleet_facts_heard(struct sim_awake *awake, const struct sim_exchange *e
         return;
     }
     awake->failing = !good;
+    uint64_t ran_us = shard->clock.mono_us(shard->clock.ctx) - shard->start_us;
+    if (exchange->kind == SIM_EXCHANGE_CHECKIN || exchange->kind == SIM_EXCHANGE_REPORT) {
+        sim_facts_asked(&shard->facts, &shard->ledger.counters, awake->device, ran_us);
+    }
     if (!good) {
-        uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
-        sim_facts_failed(&shard->facts, &shard->ledger.counters, awake->device,
-                         now_us - shard->start_us);
+        sim_facts_failed(&shard->facts, &shard->ledger.counters, awake->device, ran_us);
     }
 }
 

@@ -450,6 +450,9 @@ static void init(struct dev_runtime *runtime, uint64_t first_us)
     trust->scenario_size = 0;
     dev_backoff_init(&trust->backoff, runtime->settings.backoff_base_ms,
                      runtime->settings.backoff_cap_ms);
+    dev_backoff_init(&trust->mending, runtime->settings.backoff_base_ms,
+                     runtime->settings.backoff_cap_ms);
+    trust->damaged_us = 0;
 }
 
 // A nonce is good for one check-in.

@@ -58,6 +58,8 @@ struct dev_trust {
     char scenario[WIRE_SCENARIO_MAX];
     uint64_t untaken; // hash of the scenario whose snapshot was refused last; 0: none
     struct dev_backoff backoff;
+    struct dev_backoff mending; // of cycles that damaged metadata asks for
+    uint64_t damaged_us;        // it was found so last; 0: never since boot
 };
 
 // Asks for a cycle when the timestamp ran out. Called after a check-in.

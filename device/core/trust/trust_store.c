@@ -45,6 +45,25 @@ static struct wire_sha256 sha256_of(struct dev_runtime *runtime, const uint8_t *
 
 // ---- Blobs
 
+// Damage may be of one time, and is mended at once. A storage that reads wrong again and again is
+// asked later and later: a device with such a one is no storm.
+static void mend_later(struct dev_runtime *runtime)
+{
+    struct dev_trust *trust = runtime->trust;
+    uint64_t now_us = dev_now_us(runtime);
+    uint64_t calm_us = runtime->settings.backoff_cap_ms * UINT64_C(2000);
+    bool again = trust->damaged_us != 0 && now_us - trust->damaged_us <= calm_us;
+    base_assert(trust->damaged_us <= now_us);
+    if (again) {
+        uint64_t wait_ms = dev_backoff_next(&trust->mending, dev_random(runtime), 0);
+        uint64_t due_us = now_us + wait_ms * 1000;
+        trust->not_before_us = due_us > trust->not_before_us ? due_us : trust->not_before_us;
+    } else {
+        dev_backoff_reset(&trust->mending);
+    }
+    trust->damaged_us = now_us;
+}
+
 // None is larger than a snapshot. What is damaged is dropped, so that it is brought again.
 // NOT_FOUND, CORRUPT.
 static enum base_status blob_open(struct dev_runtime *runtime, const struct wire_sha256 *name,
@@ -56,6 +75,7 @@ static enum base_status blob_open(struct dev_runtime *runtime, const struct wire
     if (status == BASE_ERR_CORRUPT) {
         (void)storage->blob_delete(storage->ctx, name);
         dev_meta_damaged(runtime, what);
+        mend_later(runtime);
     }
     return status;
 }
