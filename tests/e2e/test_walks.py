@@ -4,6 +4,7 @@
 A value goes on from a thread's stack in legs: a function takes it up (from memory, a socket, a caller outside the product), calls
 others with it, and the last of them puts it down: into a struct of another kind, a queue, another process. A leg is all functions
 from the one to the other, so none can be left out. Functions that only look at the value and return are on no leg.
+A leg has to take up what the one before it put down, by its address or number: so the legs are one way, not pieces of several.
 
 With -v it prints the walks. WALK_PLAN=FILE takes the legs from a file, for a tree of before, and prints without comparing."""
 import json
@@ -20,37 +21,46 @@ DEVICE = "00000000000004d2"
 FULL = [{"name": "full", "kind": "full", "min_sample": 1, "min_dwell_s": 0}]
 FRAMES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "walk_frames.py")
 
-# Walk, as its title on the page begins: legs of (program, from, file of `to`, to), and what may not lie between.
+# Walk, as its title on the page begins: legs of (program, from, file of `to`, to, taken, put, what may not lie between). `taken` and
+# `put` are `function: expression`: what the leg took up, and what it puts down, by its address or number. The next leg has to
+# take up what was put down: a walk is a chain of legs of which each does.
 PLAN = {
     "A device's id": [
-        ("gateway", "read_frames", "stream_headers.c", "keep", "pseudo_header"),
-        ("gateway", "on_frame_recv", "checkin_answer.c", "gw_checkin_read"),
-        ("gateway", "gw_checkin_handle", "checkin_answer.c", "gw_worker_touch"),
-        ("gateway", "gw_worker_flush_touches", "device_table.c", "touch_entry"),
-        ("gateway", "gw_checkin_decide", "device_table.c", "gw_device_table_offered"),
+        ("gateway", "read_frames", "stream_headers.c", "keep", "gw_stream_header: stream", "keep: work", "pseudo_header"),
+        ("gateway", "on_frame_recv", "checkin_answer.c", "gw_checkin_read", "gw_stream_hand_over: stream->work", "gw_checkin_read: out"),
+        ("gateway", "gw_checkin_handle", "checkin_answer.c", "gw_worker_touch", "gw_checkin_handle: &checkin", "gw_worker_touch: checkin->device_id"),
+        ("gateway", "gw_worker_flush_touches", "device_table.c", "touch_entry", "gw_worker_flush_touches: worker->touches[0].device_id",
+         "touch_entry: touch->device_id"),
+        ("gateway", "gw_checkin_decide", "device_table.c", "gw_device_table_offered", "gw_checkin_decide: checkin->device_id",
+         "gw_device_table_offered: device_id"),
     ],
     "An event": [
-        ("device", "dev_record", "recorder_ring.c", "dev_ring_put"),
-        ("device", "dev_recorder_drain", "sequence.c", "dev_sequence_on_event"),
-        ("device", "on_event", "pipeline_starts.c", "dev_pipeline_fired"),
-        ("device", "walk", "event.c", "dev_event_wire"),
-        ("device", "block_end", "event_block.c", "wire_event_block_encode"),
-        ("device", "start_hand_over", "posix_pipeline.c", "start_task"),
-        ("device", "dev_pipeline_on_end", "tunnel_queue.c", "tunnel_append"),
-        ("device", "tunnel_close", "batch.c", "wire_batch_encode"),
-        ("device", "tunnel_close", "tunnel_entry.c", "tunnel_put_entry"),
-        ("device", "send_batch", "tunnel_pack.c", "tunnel_pack"),
-        ("device", "send_batch", "posix_tunnel.c", "send_bytes"),
-        ("gateway", "on_data_chunk", "session_batch.c", "copy_batch"),
-        ("gateway", "gw_session_on_batch", "segment_log.c", "submit"),
-        ("gateway", "commit_group", "segment_log.c", "write_parts"),
+        ("device", "dev_record", "recorder_ring.c", "dev_ring_put", "dev_record: recording", "dev_ring_put: recording->wall_ms"),
+        ("device", "dev_recorder_drain", "sequence.c", "dev_sequence_on_event", "dev_recorder_drain: record.event.wall_ms",
+         "dev_sequence_on_event: event->seq"),
+        ("device", "on_event", "pipeline_starts.c", "dev_pipeline_fired", "on_event: event->seq", "dev_pipeline_fired: event->seq"),
+        ("device", "walk", "event.c", "dev_event_wire", "walk: self->start->seq", "dev_event_wire: out"),
+        ("device", "block_end", "event_block.c", "wire_event_block_encode", "block_end: &pipeline->events[0]", "wire_event_block_encode: out"),
+        ("device", "start_hand_over", "posix_pipeline.c", "start_task", "start_hand_over: out.events + 3", "start_task: start->token"),
+        ("device", "dev_pipeline_on_end", "tunnel_queue.c", "tunnel_append", "dev_pipeline_on_end: run.token", "tunnel_append: &class->open"),
+        ("device", "tunnel_close", "batch.c", "wire_batch_encode", "tunnel_close: &class->open", "wire_batch_encode: out"),
+        ("device", "tunnel_close", "tunnel_entry.c", "tunnel_put_entry", "tunnel_close: raw", "tunnel_put_entry: placing->slot"),
+        ("device", "send_batch", "tunnel_pack.c", "tunnel_pack", "send_batch: class->send_next", "tunnel_pack: tunnel->buffers.raw_slot"),
+        ("device", "send_batch", "posix_tunnel.c", "send_bytes", "send_batch: class->send_next", "send_batch: batch.hash"),
+        ("gateway", "on_data_chunk", "session_batch.c", "copy_batch", "gw_session_on_batch: sent.hash", "copy_batch: from->hash"),
+        ("gateway", "gw_session_on_batch", "segment_log.c", "submit", "gw_session_on_batch: sent.hash", "submit: batch"),
+        ("gateway", "commit_group", "segment_log.c", "write_parts", "commit_group: group->batches[0]", "write_parts: parts"),
     ],
     "A tensor": [
-        ("run", "model_call", "vm_tensor.c", "dev_vm_tensor_of"),
-        ("run", "model_call", "session_io.c", "eng_session_set_input"),
-        ("run", "dev_model_run", "vec_expr.c", "run_tiles"),
+        ("run", "model_call", "vm_tensor.c", "dev_vm_tensor_of", "model_call: args[0]", "input_take: &call->inputs[index]"),
+        ("run", "model_call", "session_io.c", "eng_session_set_input", "model_call: &call.inputs[0]", "eng_session_set_input: session"),
+        ("run", "dev_model_run", "vec_expr.c", "run_tiles", "dev_model_run: session", "run_tiles: begin"),
     ],
 }
+
+# An optimising compiler does not keep all that the plan asks for: what is not there joins with anything.
+with open(os.path.join(os.path.dirname(program("walle")), "..", "CMakeCache.txt"), encoding="utf-8") as cache:
+    ALL_KEPT = re.search(r"^CMAKE_BUILD_TYPE:\w+=Debug$(?s:.*)^CMAKE_C_FLAGS_DEBUG:\w+=(?!.*-O)", cache.read(), re.M) is not None
 
 SCRIPT = """import walle
 from walle import data
@@ -132,15 +142,22 @@ class Walks(unittest.TestCase):
         wait_until(is_ready, what="gdb to be there")
 
     def found(self, walk):
-        """The walk's functions in order, each once."""
+        """The walk's functions in order, each once, of legs of which each takes up what the one before put down."""
         with open(self.stack.path("frames"), encoding="utf-8") as file:
-            legs = {number: steps for (of, number), steps in map(json.loads, file) if of == walk}
-        missing = [leg for number, leg in enumerate(self.plan[walk]) if number not in legs]
-        self.assertEqual(missing, [], f"{walk}: nobody went these legs")
-        steps = []
-        for number in sorted(legs):
-            steps += [tuple(step) for step in legs[number] if tuple(step) not in steps]
-        return steps
+            lines = [json.loads(line) for line in file]
+        ways = None  # what was put down: the functions up to there
+        for number, leg in enumerate(self.plan[walk]):
+            legs = [(steps, taken, put) for (of, at), steps, taken, put in lines if of == walk and at == number]
+            self.assertTrue(legs, f"{walk}: nobody went the leg {leg}")
+            before, ways = ways, {}
+            for steps, taken, put in legs:
+                self.assertFalse(ALL_KEPT and None in (taken, put), f"{walk}: {leg}: there is no {leg[4]} or {leg[5]}")
+                came = [way for value, way in (before or {None: []}).items() if taken == value or None in (taken, value)]
+                if came:
+                    ways.setdefault(put, [*came[0], *steps])
+            self.assertTrue(ways, f"{walk}: what was put down before the leg {leg} nobody took up there: {list(before or [])}, "
+                            f"taken were {[taken for _, taken, _ in legs]}")
+        return list(dict.fromkeys(tuple(step) for step in next(iter(ways.values()))))
 
     def compare(self, *walks):
         for walk in walks:
