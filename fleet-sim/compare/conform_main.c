@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define WITHIN_POINTS 2.0
 #define LAG_S         10.0
@@ -224,8 +225,22 @@ static enum base_status json_write(struct comparison *comparison, struct base_er
     return status;
 }
 
+// A run compared with itself would always conform.
+static enum base_status check_two(const struct options *options, struct base_error *error)
+{
+    struct stat left;
+    struct stat right;
+    bool same = stat(options->folders[0], &left) == 0 && stat(options->folders[1], &right) == 0 &&
+                left.st_dev == right.st_dev && left.st_ino == right.st_ino;
+    return same ? base_error_set(error, BASE_ERR_INVALID,
+                                 "%.100s and %.100s are the same folder: nothing is compared",
+                                 options->folders[0], options->folders[1])
+                : BASE_OK;
+}
+
 static enum base_status compare(struct comparison *comparison, FILE *out, struct base_error *error)
 {
+    BASE_TRY(check_two(comparison->options, error));
     for (uint32_t i = 0; i < 2; i++) {
         BASE_TRY(sim_run_files_read(comparison->options->folders[i], &comparison->runs[i], error));
     }

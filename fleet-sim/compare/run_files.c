@@ -4,8 +4,8 @@
 #include "compare/compare.h"
 
 #include "base/check.h"
+#include "base/os/regular_file.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,10 +116,8 @@ static enum base_status lines_read(struct sim_run_files *files, const char *path
                                    struct base_error *error)
 {
     char line[LINE_BYTES];
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        return base_error_set(error, BASE_ERR_IO, "%s: %s", path, strerror(errno));
-    }
+    FILE *file = NULL;
+    BASE_TRY(base_regular_stream(path, &file, error)); // a pipe would hold this up for ever
     enum base_status status = BASE_OK;
     for (uint32_t number = 1; status == BASE_OK && fgets(line, sizeof(line), file) != NULL;
          number++) {
@@ -140,8 +138,11 @@ static enum base_status read_all(const char *folder, struct sim_run_files *out,
 {
     char path[PATH_BYTES];
     json_error_t why;
+    FILE *file = NULL;
     (void)snprintf(path, sizeof(path), "%s/run.json", folder);
-    out->json = json_load_file(path, 0, &why);
+    BASE_TRY(base_regular_stream(path, &file, error));
+    out->json = json_loadf(file, 0, &why);
+    (void)fclose(file);
     if (out->json == NULL) {
         return base_error_set(error, BASE_ERR_IO, "%s: %.120s", path, why.text);
     }

@@ -149,8 +149,11 @@ static enum base_status make_file(struct harvest *harvest, FILE *log, struct bas
     struct sim_source *source = NULL;
     struct sim_device_counts *counts = NULL;
     struct base_output_file out;
-    BASE_TRY(source_open(harvest, &source, error));
-    enum base_status status = sim_device_counts_new(&counts);
+    enum base_status status = source_open(harvest, &source, error);
+    if (status != BASE_OK) { // a folder that is not there is another thing than no device in it
+        return status == BASE_ERR_NOT_FOUND ? BASE_ERR_IO : status;
+    }
+    status = sim_device_counts_new(&counts);
     if (status == BASE_OK) {
         status = count_all(harvest, source, counts, error);
     }

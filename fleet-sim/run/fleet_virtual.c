@@ -485,6 +485,13 @@ static enum base_status gather_digest(struct sim_virtual *virtual, char out[SIM_
     }
     sim_digest_root(&digest, out);
     status = files_write(virtual, &digest, error);
+    if (status == BASE_OK && virtual->trace != NULL &&
+        virtual->options->trace_second >= digest.seconds) {
+        status =
+            base_error_set(error, BASE_ERR_NOT_FOUND,
+                           "--trace: the run ended in second %u: " SIM_TRACE_FILE " has nothing",
+                           digest.seconds > 0 ? digest.seconds - 1 : 0);
+    }
     sim_digest_done(&digest);
     return status;
 }

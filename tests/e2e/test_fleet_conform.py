@@ -73,9 +73,22 @@ class FleetConform(unittest.TestCase):
         self.assertTrue(all(0 <= found["ks"][name] <= 1 for name in ("checkin", "report", "offer_to_run")), found["ks"])
 
     def test_a_run_is_itself(self):
-        text = self.conform("virtual", "virtual", "--within", "0")
+        shutil.copytree(self.stack.path("virtual"), self.stack.path("twin"))
+        text = self.conform("twin", "virtual", "--within", "0")
         self.assertIn("conforms: at most 0.000 points apart", text)
         self.assertEqual(set(re.findall(r"KS distance (\S+)", text)), {"0.000"})
+
+    # That a folder is as itself shows nothing, and a pipe in the place of a file holds nobody up.
+    def test_what_is_no_second_run_is_refused(self):
+        os.symlink(self.stack.path("virtual"), self.stack.path("link"))
+        for other in ("virtual", "link"):
+            self.assertIn("are the same folder: nothing is compared", self.conform("virtual", other, status=2))
+        for name in ("run.json", "coverage.csv", "latency.csv"):
+            odd = self.stack.path("odd-" + name)
+            shutil.copytree(self.stack.path("virtual"), odd)
+            os.remove(os.path.join(odd, name))
+            os.mkfifo(os.path.join(odd, name))
+            self.assertIn("named pipe", self.conform("virtual", "odd-" + name, status=2))
 
     def test_what_differs_is_found(self):
         self.play("slow", "--virtual", self.stack.path("copy"), "--arrival-rate", str(RATE // 2))

@@ -118,6 +118,7 @@ class FleetScenario(unittest.TestCase):
             self.assertIn("the population of 300 devices", harvest(gateway.url, "running", "--token-file", token))
             self.assertIn("the population of 100 devices", harvest(gateway.url, "some", "--token-file", token, "--at-most", "100"))
             harvest("http://127.0.0.1:1", "nobody", status=7)
+            harvest(stack.path("nosuch"), "nosuch", status=4)
             harvest(stack.path("gateway"), "busy", status=4)
             self.assertEqual(gateway.stop(), 0)
             harvest(stack.path("gateway"), "stopped")

@@ -235,6 +235,8 @@ class FleetVirtual(unittest.TestCase):
         self.assertIn("digest.bin", self.diff("few", "nowhere", 4))
         self.assertIn("SHARD:SECOND", self.run_fleet("refused", "--trace", "1", status=2))
         self.assertIn("there are 6 shards", self.run_fleet("refused", "--trace", "7:1", status=4))
+        self.run_fleet("late", "--trace", "0:900", "--duration", "5", devices=100)
+        self.assertEqual(os.path.getsize(self.stack.path("out-late", "trace.txt")), 0)
         self.run_fleet("core", "--trace", "6:0")
         with open(self.stack.path("out-core", "trace.txt"), encoding="utf-8") as file:
             kinds = {line.split()[3] for line in file}

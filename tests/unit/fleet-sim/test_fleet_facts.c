@@ -127,6 +127,38 @@ static void a_storm_is_one_device_within_one_minute(void **state)
     rig_done(&rig);
 }
 
+// Whatever came of them.
+static void asking_is_a_storm_too(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_init(&rig);
+    for (uint32_t minute = 0; minute < 3; minute++) {
+        for (uint32_t i = 0; i < SIM_ASKED_A_MINUTE_MAX; i++) {
+            sim_facts_asked(&rig.facts, &rig.counters, 0, minute * UINT64_C(60000000));
+        }
+    }
+    assert_int_equal(rig.counters.stormed, 0);
+    sim_facts_asked(&rig.facts, &rig.counters, 0, 2 * UINT64_C(60000000));
+    assert_int_equal(rig.counters.stormed, 1);
+    asked_in_vain(&rig, 0, SIM_FAILED_A_MINUTE_MAX + 1, 2 * UINT64_C(60000000)); // the same device
+    assert_int_equal(rig.counters.stormed, 1);
+    rig_done(&rig);
+}
+
+// What is installed anew is not asked for what it had.
+static void what_begins_anew_has_nothing_to_keep(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_init(&rig);
+    sim_facts_saved(&rig.facts, 0, (struct base_span){(const uint8_t *)"one", 3});
+    sim_facts_anew(&rig.facts, 0);
+    load(&rig, BASE_STR(""), false);
+    assert_int_equal(rig.counters.kept_lost, 0);
+    rig_done(&rig);
+}
+
 static void an_activation_needs_a_reason(void **state)
 {
     (void)state;
@@ -171,6 +203,8 @@ int main(void)
         cmocka_unit_test(what_was_saved_outlives_a_kill),
         cmocka_unit_test(what_a_fault_took_is_not_missed),
         cmocka_unit_test(a_storm_is_one_device_within_one_minute),
+        cmocka_unit_test(asking_is_a_storm_too),
+        cmocka_unit_test(what_begins_anew_has_nothing_to_keep),
         cmocka_unit_test(an_activation_needs_a_reason),
         cmocka_unit_test(no_memory),
     };
