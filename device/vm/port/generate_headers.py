@@ -11,7 +11,8 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-KNOWN_BITS = 8192  # about 500 fixed strings: one in 17 of the others is looked for in vain
+HERE = os.path.dirname(os.path.abspath(__file__))
+KNOWN_PLACES = 2048  # about 500 fixed strings: most others are known to be none at the first look
 
 
 def write_if_changed(path, data):
@@ -34,15 +35,22 @@ def preprocess(cc, flags, sources):
         return b"".join(pool.map(one, sources))
 
 
-def known_hashes(defined):
-    """A bit for each hash that one of the fixed strings has, by its lowest bits: most other strings are known to be none."""
-    bits = bytearray(KNOWN_BITS // 8)
-    for found in re.finditer(rb"(?m)^QDEF[01]\(\w+, (\d+),", defined):
-        low = int(found.group(1)) % KNOWN_BITS
-        bits[low // 8] |= 1 << low % 8
-    rows = (", ".join(f"0x{byte:02x}" for byte in bits[at:at + 16]) for at in range(0, len(bits), 16))
-    text = (f"#define DEV_VM_KNOWN_BITS {KNOWN_BITS}u\n"
-            "static const unsigned char dev_vm_known_hashes[] = {\n    " + ",\n    ".join(rows) + "};\n")
+def known_places(defined):
+    """A table from hashes to the fixed strings that have them: where a hash says, or behind it before the next zero."""
+    places = [0] * KNOWN_PLACES
+    hashes = [int(found.group(1)) for kind in (b"0", b"1")
+              for found in re.finditer(rb"(?m)^QDEF" + kind + rb"\(\w+, (\d+),", defined)]
+    for name, hashed in enumerate(hashes):
+        at = hashed % KNOWN_PLACES
+        while name > 1 and places[at] != 0:  # the first two are no string and the empty one
+            at = (at + 1) % KNOWN_PLACES
+        if name > 1:
+            places[at] = name
+    if len(hashes) > KNOWN_PLACES // 2:
+        sys.exit("generate_headers: more fixed strings than KNOWN_PLACES is for")
+    rows = (", ".join(map(str, places[at:at + 16])) for at in range(0, KNOWN_PLACES, 16))
+    text = (f"#define DEV_VM_KNOWN_PLACES {KNOWN_PLACES}u\n"
+            "static const unsigned short dev_vm_known_places[] = {\n    " + ",\n    ".join(rows) + "};\n")
     return text.encode()
 
 
@@ -76,7 +84,7 @@ def main():
 
     # The fixed strings are chosen by the preprocessor; quotes keep Q(...) itself from being changed by it.
     text = b""
-    for path in (os.path.join(args.micropython, "py", "qstrdefs.h"), collected["qstr"]):
+    for path in (os.path.join(args.micropython, "py", "qstrdefs.h"), os.path.join(HERE, "names.txt"), collected["qstr"]):
         with open(path, "rb") as part:
             text += re.sub(rb"(?m)^Q\(.*\)", lambda match: b'"' + match.group(0) + b'"', part.read())
     expanded = subprocess.run(
@@ -87,7 +95,7 @@ def main():
         out.write(re.sub(rb'(?m)^"(Q\(.*\))"', rb"\1", expanded))
     defined = tool("makeqstrdata.py", final)
     write_if_changed(os.path.join(genhdr, "qstrdefs.generated.h"), defined)
-    write_if_changed(os.path.join(genhdr, "qstrknown.h"), known_hashes(defined))
+    write_if_changed(os.path.join(genhdr, "qstrknown.h"), known_places(defined))
 
 
 if __name__ == "__main__":

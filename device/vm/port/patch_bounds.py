@@ -487,14 +487,24 @@ BOUNDS = {
     ],
     "py/qstr.c": [
         ("    size_t hash = 5381;\n", "    size_t hash = 5381;\n" + work("len")),
-        # Most names of a script are none of the fixed strings, which their hash says at once.
-        ("// this must match the equivalent function in makeqstrdata.py\n",
+        # Fixed strings are found by their hashes, which say of most others that they are none.
+        ("qstr qstr_find_strn(const char *str, size_t str_len) {\n",
          "#ifndef NO_QSTR\n#include \"genhdr/qstrknown.h\"\n#endif\n\n"
-         "// this must match the equivalent function in makeqstrdata.py\n"),
+         "static qstr known_find(const char *str, size_t str_len, size_t str_hash) {\n"
+         "    size_t at = str_hash % DEV_VM_KNOWN_PLACES;\n"
+         "    for (qstr q = 0; (q = dev_vm_known_places[at]) != 0; at = (at + 1) % DEV_VM_KNOWN_PLACES) {\n"
+         "        const qstr_pool_t *pool = q < MP_QSTRnumber_of_static ? &mp_qstr_const_pool_static : &mp_qstr_const_pool;\n"
+         "        qstr place = q - pool->total_prev_len;\n"
+         "        if (pool->lengths[place] == str_len && memcmp(pool->qstrs[place], str, str_len) == 0) {\n"
+         "            return q;\n"
+         "        }\n"
+         "    }\n"
+         "    return MP_QSTRnull;\n"
+         "}\n\n"
+         "qstr qstr_find_strn(const char *str, size_t str_len) {\n"),
         ("        size_t low = 0;\n        size_t high = pool->len - 1;\n",
-         "        if (pool == &CONST_POOL &&\n"
-         "            (dev_vm_known_hashes[str_hash % DEV_VM_KNOWN_BITS / 8] >> str_hash % 8 & 1) == 0) {\n"
-         "            break;\n        }\n"
+         "        if (pool == &CONST_POOL) {\n"
+         "            return known_find(str, str_len, str_hash);\n        }\n"
          "        size_t low = 0;\n        size_t high = pool->len - 1;\n"
          "        dev_vm_quiet(pool->len / DEV_VM_TEXT_PER_UNIT);\n"),
     ],

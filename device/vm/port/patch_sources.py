@@ -9,6 +9,7 @@ import os
 import sys
 
 from patch_bounds import BOUNDS
+from patch_speed import SPEED
 
 CHECK = "    mp_cstack_check();\n"
 
@@ -275,10 +276,10 @@ PATCHES = {
 
 def main():
     source, out = sys.argv[1:3]
-    for name in [*PATCHES, *(name for name in BOUNDS if name not in PATCHES)]:
+    for name in dict.fromkeys([*PATCHES, *BOUNDS, *SPEED]):
         with open(os.path.join(source, name), encoding="utf-8") as file:
             text = file.read()
-        for old, new in PATCHES.get(name, []) + BOUNDS.get(name, []):
+        for old, new in PATCHES.get(name, []) + BOUNDS.get(name, []) + SPEED.get(name, []):
             if text.count(old) != 1:
                 sys.exit(f"{source}/{name} is not the MicroPython the script VM expects: {old!r} occurs "
                          f"{text.count(old)} times")

@@ -247,6 +247,49 @@ static void test_instruction_budget(void **state)
     kit_ended(kit, DEV_VM_BUDGET);
 }
 
+// What the interpreter does by a shorter way than MicroPython's own is the same (patch_speed.py).
+static void test_short_ways(void **state)
+{
+    struct vm_kit *kit = *state;
+    kit_run_source(
+        kit,
+        "top = (1 << 62) - 1\nlow = -(1 << 62)\n"
+        "def ops(a, b):\n"
+        "    return [a + b, a - b, a & b, a < b, a > b, a <= b, a >= b, a == b, a != b, a is b]\n"
+        "assert ops(3, 5) == [8, -2, 1, True, False, True, False, False, True, False]\n"
+        "assert ops(-3, -3) == [-6, 0, -3, False, False, True, True, True, False, True]\n"
+        "assert str(top + 1) == '4611686018427387904' and str(low - 1) == '-4611686018427387905'\n"
+        "assert top + low == -1 and low - low == 0 and top & low == 0\n"
+        "x = top\nx += 1\nx -= 1\nassert x == top\n"
+        "assert ('a' == 'a', 'a' == 'b', 'a' != 'b', 'a' == 1) == (True, False, True, False)\n"
+        "assert 'ab' == 'a' + chr(98) and not 'ac' == 'a' + chr(98)\n"
+        "class Key:\n"
+        "    def __init__(self, n): self.n = n\n"
+        "    def __hash__(self): return self.n % 3\n"
+        "    def __eq__(self, other): return isinstance(other, Key) and other.n == self.n\n"
+        "for make in (lambda n: 'k%d' % n, lambda n: n, lambda n: (n, str(n)), Key):\n"
+        "    d = {}\n"
+        "    for n in range(300): d[make(n)] = n\n"
+        "    for n in range(0, 300, 3): del d[make(n)]\n"
+        "    for n in range(0, 300, 6): d[make(n)] = -n\n"
+        "    for n in range(300):\n"
+        "        want = -n if n % 6 == 0 else None if n % 3 == 0 else n\n"
+        "        assert d.get(make(n)) == want\n"
+        "    assert len(d) == 250\n"
+        "names = {}\n"
+        "for name in dir(str) + dir(list) + dir(dict):\n"
+        "    names[name] = names.get(name, 0) + 1\n"
+        "assert names['count'] == 2 and names['pop'] == 2 and 'nothing' not in names\n"
+        "names['pop2'] = 1\ndel names['pop']\nnames['again'] = names['count']\n"
+        "try: names['pop']\nexcept KeyError as e: assert e.args == ('pop',)\n"
+        "class Own(dict): pass\n"
+        "own = Own()\nown['a'] = 1\nassert own['a'] == 1\ndel own['a']\nassert len(own) == 0\n"
+        "from collections import OrderedDict\n"
+        "o = OrderedDict()\nfor c in 'zyx': o[c] = c\nassert list(o) == ['z', 'y', 'x'] and o['y'] "
+        "== 'y'\n");
+    kit_ended(kit, DEV_VM_FINISHED);
+}
+
 static void test_memory(void **state)
 {
     static const char *const sources[] = {
@@ -523,6 +566,7 @@ int main(void)
         VM_TEST(test_native_bases),
         VM_TEST(test_endless_loops),
         VM_TEST(test_instruction_budget),
+        VM_TEST(test_short_ways),
         VM_TEST(test_memory),
         VM_TEST(test_stack),
         VM_TEST(test_load),

@@ -1,0 +1,229 @@
+"""Changes of MicroPython's files that make scripts quicker and change nothing that they see: not the order of a table, not
+where an object lies, not what is counted.
+
+Read by patch_sources.py, after patch_bounds.py. One entry a file: text found, text put in its place.
+"""
+
+# What reads several bytes at once takes the first for the lowest; a machine that does otherwise is refused.
+ORDER = (
+    "#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__\n#error \"the script VM reads tables by the word\"\n#endif\n"
+)
+
+SPEED = {
+    "py/vm.c": [
+        ('#include "py/profile.h"\n', '#include "py/profile.h"\n#include "py/smallint.h"\n'),
+        # Items of a dictionary, by the shortest way to its table.
+        (
+            "                    mp_obj_t index = POP();\n                    SET_TOP(mp_obj_subscr(TOP(), index, MP_OBJ_SENTINEL));\n",
+            "                    mp_obj_t index = POP();\n"
+            "                    if (mp_obj_is_exact_type(TOP(), &mp_type_dict)) {\n"
+            "                        mp_obj_dict_t *dict = MP_OBJ_TO_PTR(TOP());\n"
+            "                        mp_map_elem_t *elem = mp_map_lookup(&dict->map, index, MP_MAP_LOOKUP);\n"
+            "                        if (elem == NULL) {\n"
+            "                            mp_raise_type_arg(&mp_type_KeyError, index);\n"
+            "                        }\n"
+            "                        SET_TOP(elem->value);\n"
+            "                        DISPATCH();\n"
+            "                    }\n"
+            "                    SET_TOP(mp_obj_subscr(TOP(), index, MP_OBJ_SENTINEL));\n",
+        ),
+        (
+            "                    mp_obj_subscr(sp[-1], sp[0], sp[-2]);\n",
+            "                    if (sp[-2] != MP_OBJ_NULL && mp_obj_is_exact_type(sp[-1], &mp_type_dict)) { // else it goes\n"
+            "                        mp_obj_dict_store(sp[-1], sp[0], sp[-2]);\n"
+            "                    } else {\n"
+            "                        mp_obj_subscr(sp[-1], sp[0], sp[-2]);\n"
+            "                    }\n",
+        ),
+        # Small numbers, and names that are the same or not, without a call.
+        (
+            "                ENTRY(MP_BC_BINARY_OP_MULTI): {\n"
+            "                    MARK_EXC_IP_SELECTIVE();\n"
+            "                    mp_obj_t rhs = POP();\n"
+            "                    mp_obj_t lhs = TOP();\n",
+            "                ENTRY(MP_BC_BINARY_OP_MULTI): {\n"
+            "                    MARK_EXC_IP_SELECTIVE();\n"
+            "                    mp_obj_t rhs = POP();\n"
+            "                    mp_obj_t lhs = TOP();\n"
+            "                    if (mp_obj_is_small_int(lhs) && mp_obj_is_small_int(rhs)) {\n"
+            "                        mp_int_t left = MP_OBJ_SMALL_INT_VALUE(lhs), right = MP_OBJ_SMALL_INT_VALUE(rhs);\n"
+            "                        mp_int_t value = 0;\n"
+            "                        switch (ip[-1] - MP_BC_BINARY_OP_MULTI) {\n"
+            "                            case MP_BINARY_OP_LESS:\n"
+            "                                SET_TOP(mp_obj_new_bool(left < right));\n"
+            "                                DISPATCH();\n"
+            "                            case MP_BINARY_OP_MORE:\n"
+            "                                SET_TOP(mp_obj_new_bool(left > right));\n"
+            "                                DISPATCH();\n"
+            "                            case MP_BINARY_OP_LESS_EQUAL:\n"
+            "                                SET_TOP(mp_obj_new_bool(left <= right));\n"
+            "                                DISPATCH();\n"
+            "                            case MP_BINARY_OP_MORE_EQUAL:\n"
+            "                                SET_TOP(mp_obj_new_bool(left >= right));\n"
+            "                                DISPATCH();\n"
+            "                            case MP_BINARY_OP_EQUAL:\n"
+            "                                dev_vm_step(); // as any comparison\n"
+            "                                SET_TOP(mp_obj_new_bool(left == right));\n"
+            "                                DISPATCH();\n"
+            "                            case MP_BINARY_OP_AND:\n"
+            "                            case MP_BINARY_OP_INPLACE_AND:\n"
+            "                                SET_TOP(MP_OBJ_NEW_SMALL_INT(left & right));\n"
+            "                                DISPATCH();\n"
+            "                            case MP_BINARY_OP_ADD:\n"
+            "                            case MP_BINARY_OP_INPLACE_ADD:\n"
+            "                                value = left + right;\n"
+            "                                break;\n"
+            "                            case MP_BINARY_OP_SUBTRACT:\n"
+            "                            case MP_BINARY_OP_INPLACE_SUBTRACT:\n"
+            "                                value = left - right;\n"
+            "                                break;\n"
+            "                            default:\n"
+            "                                goto binary_op_any;\n"
+            "                        }\n"
+            "                        if (MP_SMALL_INT_FITS(value)) {\n"
+            "                            SET_TOP(MP_OBJ_NEW_SMALL_INT(value));\n"
+            "                            DISPATCH();\n"
+            "                        }\n"
+            "                    } else if (mp_obj_is_qstr(lhs) && mp_obj_is_qstr(rhs) &&\n"
+            "                        ip[-1] == MP_BC_BINARY_OP_MULTI + MP_BINARY_OP_EQUAL) {\n"
+            "                        dev_vm_step();\n"
+            "                        SET_TOP(mp_obj_new_bool(lhs == rhs));\n"
+            "                        DISPATCH();\n"
+            "                    } else if (ip[-1] == MP_BC_BINARY_OP_MULTI + MP_BINARY_OP_IS) {\n"
+            "                        SET_TOP(mp_obj_new_bool(lhs == rhs));\n"
+            "                        DISPATCH();\n"
+            "                    }\n"
+            "binary_op_any:\n",
+        ),
+    ],
+    "py/qstr.c": [
+        # Four names at a time by their hashes.
+        (
+            "        for (mp_uint_t at = low; at < high + 1; at++) {\n",
+            "        mp_uint_t at = low;\n"
+            "        for (uint64_t four; !pool->is_sorted && at + 4 <= high + 1; at += 4) {\n"
+            "            const uint64_t ones = UINT64_C(0x0001000100010001);\n"
+            "            __builtin_memcpy(&four, &pool->hashes[at], sizeof(four));\n"
+            "            four ^= ones * str_hash;\n"
+            "            if (((four - ones) & ~four & ones << 15) != 0) {\n"
+            "                break;\n"
+            "            }\n"
+            "        }\n"
+            "        for (; at < high + 1; at++) {\n",
+        ),
+    ],
+    "py/gc.c": [
+        ('#include "py/runtime.h"\n', '#include "py/runtime.h"\n' + ORDER),
+        # One block, most of all: the first eight bytes of the table that have a free one say where.
+        (
+            "    GC_ENTER();\n\n    mp_state_mem_area_t *area;\n    size_t i;\n    size_t end_block;\n",
+            "    mp_state_mem_area_t *only = &MP_STATE_MEM(area);\n"
+            "    bool due = MP_STATE_MEM(gc_auto_collect_enabled) && MP_STATE_MEM(gc_alloc_amount) >= MP_STATE_MEM(gc_alloc_threshold);\n"
+            "    uint64_t kinds = 0;\n"
+            "    for (size_t at = only->gc_last_free_atb_index;\n"
+            "         n_blocks == 1 && !due && at + sizeof(kinds) <= only->gc_alloc_table_byte_len; at += sizeof(kinds)) {\n"
+            "        MICROPY_GC_HOOK_LOOP(at | 7);\n"
+            "        __builtin_memcpy(&kinds, only->gc_alloc_table_start + at, sizeof(kinds));\n"
+            "        uint64_t free_bits = ~(kinds | kinds >> 1) & UINT64_C(0x5555555555555555);\n"
+            "        if (free_bits != 0) {\n"
+            "            unsigned bit = (unsigned)__builtin_ctzll(free_bits);\n"
+            "            size_t block = at * BLOCKS_PER_ATB + bit / 2;\n"
+            "            only->gc_alloc_table_start[at + bit / 8] |= AT_HEAD << bit % 8;\n"
+            "            only->gc_last_free_atb_index = (block + 1) / BLOCKS_PER_ATB;\n"
+            "            only->gc_last_used_block = MAX(only->gc_last_used_block, block);\n"
+            "            MP_STATE_MEM(gc_alloc_amount) += 1;\n"
+            "            void *one = only->gc_pool_start + block * BYTES_PER_BLOCK;\n"
+            "            UNPOISON(one, BYTES_PER_BLOCK);\n"
+            "            __builtin_memset(one, 0, BYTES_PER_BLOCK);\n"
+            "            USABLE(one, n_bytes, 1)\n"
+            "            return one;\n"
+            "        }\n"
+            "    }\n\n"
+            "    GC_ENTER();\n\n    mp_state_mem_area_t *area;\n    size_t i;\n    size_t end_block;\n",
+        ),
+        # What is cleared is most often small, and then of a size that is known.
+        (
+            "    memset((byte *)ret_ptr, 0, (end_block - start_block + 1) * BYTES_PER_BLOCK);\n    USABLE(",
+            "    if (n_blocks == 2) {\n"
+            "        __builtin_memset(ret_ptr, 0, 2 * BYTES_PER_BLOCK);\n"
+            "    } else {\n"
+            "        memset((byte *)ret_ptr, 0, n_blocks * BYTES_PER_BLOCK);\n"
+            "    }\n    USABLE(",
+        ),
+    ],
+    "py/map.c": [
+        # Two texts are compared without asking what they are once more.
+        (
+            "    bool equal = mp_obj_equal(key, index);\n    TABLE_CHECK(map, table, alloc)\n",
+            "    if (mp_obj_is_str(key) && mp_obj_is_str(index)) {\n"
+            "        dev_vm_step(); // as any comparison\n"
+            "        return mp_obj_str_equal(key, index);\n"
+            "    }\n"
+            "    bool equal = mp_obj_equal(key, index);\n    TABLE_CHECK(map, table, alloc)\n",
+        ),
+        # Names in tables of names alone are found by their addresses; nothing of a script's runs meanwhile.
+        (
+            "mp_map_elem_t *MICROPY_WRAP_MP_MAP_LOOKUP(mp_map_lookup)(mp_map_t * map, mp_obj_t index, mp_map_lookup_kind_t lookup_kind) {\n",
+            "static mp_map_elem_t *map_lookup_any(mp_map_t *map, mp_obj_t index, mp_map_lookup_kind_t lookup_kind);\n"
+            "mp_map_elem_t *MICROPY_WRAP_MP_MAP_LOOKUP(mp_map_lookup)(mp_map_t * map, mp_obj_t index, mp_map_lookup_kind_t lookup_kind) {\n"
+            "    if (lookup_kind == MP_MAP_LOOKUP_REMOVE_IF_FOUND || map->alloc == 0) {\n"
+            "        return map_lookup_any(map, index, lookup_kind);\n"
+            "    }\n"
+            "    mp_map_elem_t *cached = MAP_CACHE_GET(map, index);\n"
+            "    if (cached->key == index) {\n"
+            "        return cached;\n"
+            "    }\n"
+            "    if (!mp_obj_is_qstr(index) || !map->all_keys_are_qstrs || map->is_ordered) {\n"
+            "        return map_lookup_any(map, index, lookup_kind);\n"
+            "    }\n"
+            "    size_t start = qstr_hash(MP_OBJ_QSTR_VALUE(index)) % map->alloc;\n"
+            "    size_t pos = start;\n"
+            "    uint32_t ticks = 0;\n"
+            "    do {\n"
+            "        mp_map_elem_t *slot = &map->table[pos];\n"
+            "        if (slot->key == index) {\n"
+            "            MAP_CACHE_SET(index, pos);\n"
+            "            return slot;\n"
+            "        }\n"
+            "        if (slot->key == MP_OBJ_NULL) {\n"
+            "            if (lookup_kind == MP_MAP_LOOKUP) {\n"
+            "                return NULL;\n"
+            "            }\n"
+            "            map->used += 1;\n"
+            "            slot->key = index;\n"
+            "            slot->value = MP_OBJ_NULL;\n"
+            "            return slot;\n"
+            "        }\n"
+            "        if (slot->key == MP_OBJ_SENTINEL && lookup_kind != MP_MAP_LOOKUP) {\n"
+            "            break; // it may have to be filled\n"
+            "        }\n"
+            "        pos = pos + 1 == map->alloc ? 0 : pos + 1;\n"
+            "        (void)dev_vm_tick(&ticks);\n"
+            "    } while (pos != start);\n"
+            "    return lookup_kind == MP_MAP_LOOKUP ? NULL : map_lookup_any(map, index, lookup_kind);\n"
+            "}\n"
+            "static mp_map_elem_t *map_lookup_any(mp_map_t *map, mp_obj_t index, mp_map_lookup_kind_t lookup_kind) {\n",
+        ),
+        (
+            "    map->used = 0;\n    map->all_keys_are_qstrs = 1;\n    map->table = new_table;\n    for",
+            "    map->used = 0;\n    map->all_keys_are_qstrs = 1;\n    map->table = new_table;\n"
+            "    bool names_only = true;\n    for",
+        ),
+        # Keys of a table differ, so its names go to the first free place.
+        (
+            "            mp_map_lookup(map, old_table[i].key, MP_MAP_LOOKUP_ADD_IF_NOT_FOUND)->value = old_table[i].value;\n",
+            "            if (names_only && mp_obj_is_qstr(old_table[i].key)) {\n"
+            "                size_t pos = qstr_hash(MP_OBJ_QSTR_VALUE(old_table[i].key)) % new_alloc;\n"
+            "                uint32_t steps = 0;\n"
+            "                while (new_table[pos].key != MP_OBJ_NULL && dev_vm_tick(&steps)) {\n"
+            "                    pos = pos + 1 == new_alloc ? 0 : pos + 1;\n"
+            "                }\n"
+            "                new_table[pos] = old_table[i];\n"
+            "                map->used++;\n"
+            "                continue;\n"
+            "            }\n"
+            "            names_only = false; // from here on code of a script's may have run\n"
+            "            mp_map_lookup(map, old_table[i].key, MP_MAP_LOOKUP_ADD_IF_NOT_FOUND)->value = old_table[i].value;\n",
+        ),
+    ],
+}
