@@ -284,9 +284,15 @@ void gw_device_table_touch(struct gw_device_table *table, const struct gw_device
                            uint32_t count)
 {
     struct by_shard by;
+    if (count == 1) { // who was offered something, or reports
+        uint64_t hash;
+        struct gw_device_shard *shard = shard_lock(table, touches->device_id, &hash);
+        (void)touch_entry(table, shard, hash, touches);
+        pthread_mutex_unlock(&shard->lock);
+        return;
+    }
     sort_by_shard(table, touches, count, &by);
-    uint32_t begin = 0;
-    for (uint32_t s = 0; s < GW_DEVICE_TABLE_SHARDS; begin = by.ends[s], s++) {
+    for (uint32_t s = 0, begin = 0; s < GW_DEVICE_TABLE_SHARDS; begin = by.ends[s], s++) {
         struct gw_device_shard *shard = &table->shards[s];
         if (by.ends[s] == begin) {
             continue;
