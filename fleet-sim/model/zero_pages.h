@@ -5,8 +5,14 @@
 
 #include <stddef.h>
 
+#define SIM_LARGE_PAGE_BYTES ((size_t)2 << 20)
+
 // NULL: no memory. Undone by sim_pages_free with the same size.
 void *sim_pages_new(size_t bytes);
 void sim_pages_free(void *pages, size_t bytes); // accepts NULL
+// The same in the machine's large pages, where it has some: for what is touched all over, time and
+// again. Memory comes SIM_LARGE_PAGE_BYTES at a time then. NULL: no memory.
+void *sim_large_pages_new(size_t bytes);
+void sim_large_pages_free(void *pages, size_t bytes); // accepts NULL
 
 #endif

@@ -52,10 +52,13 @@
 #define SIM_TURNS_MAX      64 // ticks and runs of one device before others get their turn
 #define SIM_WAKES_PER_TURN 256
 #define SIM_PAGE_BYTES     4096
-#define SIM_RUN_US_MIN     400 // of a run in virtual time
-#define SIM_RUN_US_SPREAD  1200
-#define SIM_BUSINESS_MIN   0.01 // requests of each device a minute
-#define SIM_BUSINESS_MAX   6000
+// A slot, and all those of a run, up to which they lie in large pages.
+#define SIM_LARGE_SLOT_BYTES  ((size_t)32 << 10)
+#define SIM_LARGE_SLOTS_BYTES ((size_t)2 << 30)
+#define SIM_RUN_US_MIN        400 // of a run in virtual time
+#define SIM_RUN_US_SPREAD     1200
+#define SIM_BUSINESS_MIN      0.01 // requests of each device a minute
+#define SIM_BUSINESS_MAX      6000
 #define SIM_META_BYTES_EXPECTED                                                                    \
     512 // of a timestamp; the root at a rotation is a little more, and may touch a page more
 
@@ -217,7 +220,7 @@ struct sim_shard {
     struct event *timer;
     // Awake devices.
     char *slots;
-    void *slots_memory; // what `slots` lies in, at the first page
+    void *slots_memory; // what `slots` lies in, at the first page; NULL: in large pages
     size_t slot_bytes;
     size_t runtime_bytes;
     uint32_t awake_max;
@@ -249,9 +252,10 @@ size_t sim_task_places_bytes(const struct sim_options *options);
 // Bytes of an awake device's slot for these options; 0 when the configuration is invalid.
 size_t sim_awake_bytes(const struct sim_options *options, size_t *out_runtime_bytes);
 // ... and those of them that memory is spent on. Under a root the last WIRE_META_BYTES_MAX bytes of
-// a runtime are for metadata that come whole; slots then begin at pages, so that the pages which
-// ordinary metadata do not reach are never touched.
+// a runtime are for metadata that come whole; slots then begin at pages, so that the pages
+// which ordinary metadata do not reach are never touched. Few small ones lie in large pages, whole.
 size_t sim_awake_used_bytes(const struct sim_options *options);
+bool sim_slots_are_large(const struct sim_options *options);
 // The runtime configuration of every device, without id and attributes.
 void sim_device_config(const struct sim_options *options, struct dev_config *out);
 

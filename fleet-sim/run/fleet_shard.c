@@ -21,6 +21,7 @@
 #define PUBLISH_US          250000
 #define SERVE_US_MAX        50000 // of ready devices, in real time; then sockets have their turn
 #define OUTCOMES_PER_DEVICE 8
+#define SLOT_STEP           64 // a line of a cache; slots in large pages are an odd count of them
 
 void sim_device_config(const struct sim_options *options, struct dev_config *out)
 {
@@ -52,20 +53,37 @@ static size_t pages(size_t bytes)
     return (bytes + SIM_PAGE_BYTES - 1) / SIM_PAGE_BYTES * SIM_PAGE_BYTES;
 }
 
-size_t sim_awake_bytes(const struct sim_options *options, size_t *out_runtime_bytes)
+// 0: the configuration is invalid.
+static size_t filled_bytes(const struct sim_options *options, size_t *out_runtime_bytes)
 {
     struct dev_config config;
     struct sim_traits widest;
     sim_device_config(options, &config);
     sim_population_widest(options->people, &widest);
     sim_traits_wire(&widest, &config.attrs);
-    size_t runtime = (dev_runtime_bytes(&config) + 15) & ~(size_t)15;
-    if (runtime == 0) {
-        return 0;
+    *out_runtime_bytes = (dev_runtime_bytes(&config) + 15) & ~(size_t)15;
+    size_t awake = (sizeof(struct sim_awake) + 15) & ~(size_t)15;
+    return *out_runtime_bytes > 0 ? awake + *out_runtime_bytes : 0;
+}
+
+// Slots that are used again and again cost most by being found in memory. Where everybody stays
+// awake, or a slot has many places for tasks, what is never touched is worth more.
+bool sim_slots_are_large(const struct sim_options *options)
+{
+    size_t runtime = 0;
+    size_t filled = filled_bytes(options, &runtime);
+    return !options->hints && filled <= SIM_LARGE_SLOT_BYTES &&
+           filled * sim_options_slots(options) <= SIM_LARGE_SLOTS_BYTES;
+}
+
+// In large pages the same place of all slots must not be the same place of the caches.
+size_t sim_awake_bytes(const struct sim_options *options, size_t *out_runtime_bytes)
+{
+    size_t filled = filled_bytes(options, out_runtime_bytes);
+    if (filled > 0 && sim_slots_are_large(options)) {
+        return filled + 2 * SLOT_STEP - filled % (2 * SLOT_STEP) + SLOT_STEP;
     }
-    *out_runtime_bytes = runtime;
-    size_t bytes = ((sizeof(struct sim_awake) + 15) & ~(size_t)15) + runtime;
-    return options->root_bytes > 0 ? pages(bytes) : bytes;
+    return options->root_bytes > 0 ? pages(filled) : filled;
 }
 
 size_t sim_task_places_bytes(const struct sim_options *options)
@@ -80,12 +98,16 @@ size_t sim_task_places_bytes(const struct sim_options *options)
 size_t sim_awake_used_bytes(const struct sim_options *options)
 {
     size_t runtime = 0;
-    size_t bytes = sim_awake_bytes(options, &runtime);
-    if (options->root_bytes == 0 || bytes == 0) {
-        return bytes;
+    if (options->root_bytes == 0 || sim_slots_are_large(options)) {
+        return sim_awake_bytes(options, &runtime);
     }
-    size_t filled = ((sizeof(struct sim_awake) + 15) & ~(size_t)15) + runtime;
-    return pages(filled - WIRE_META_BYTES_MAX + SIM_META_BYTES_EXPECTED);
+    size_t filled = filled_bytes(options, &runtime);
+    return filled > 0 ? pages(filled - WIRE_META_BYTES_MAX + SIM_META_BYTES_EXPECTED) : 0;
+}
+
+static size_t slots_bytes(const struct sim_shard *shard)
+{
+    return shard->slot_bytes * ((size_t)shard->awake_max + 1);
 }
 
 static enum base_status slots_init(struct sim_shard *shard)
@@ -101,14 +123,28 @@ static enum base_status slots_init(struct sim_shard *shard)
         shard->awake_max = shard->count;
     }
     // Not touched here: a slot costs memory only once it was used.
-    size_t bytes = shard->slot_bytes * ((size_t)shard->awake_max + 1) + SIM_PAGE_BYTES;
-    shard->slots_memory = alloc->alloc(alloc->ctx, bytes);
+    if (sim_slots_are_large(shard->options)) {
+        shard->slots = sim_large_pages_new(slots_bytes(shard));
+        return shard->slots != NULL ? BASE_OK : BASE_ERR_NOMEM;
+    }
+    shard->slots_memory = alloc->alloc(alloc->ctx, slots_bytes(shard) + SIM_PAGE_BYTES);
     if (shard->slots_memory == NULL) {
         return BASE_ERR_NOMEM;
     }
     shard->slots = (char *)shard->slots_memory +
                    (SIM_PAGE_BYTES - (uintptr_t)shard->slots_memory % SIM_PAGE_BYTES);
     return BASE_OK;
+}
+
+static void slots_done(struct sim_shard *shard)
+{
+    const struct base_alloc_port *alloc = base_alloc_heap();
+    if (shard->slots != NULL && shard->slots_memory == NULL) {
+        sim_large_pages_free(shard->slots, slots_bytes(shard));
+    }
+    alloc->release(alloc->ctx, shard->slots_memory);
+    shard->slots = NULL;
+    shard->slots_memory = NULL;
 }
 
 // Free slots are threaded in as they are first needed, so untouched memory stays untouched.
@@ -297,7 +333,7 @@ void sim_shard_done(struct sim_shard *shard)
     sim_wheel_done(&shard->wheel);
     sim_pages_free(shard->devices, sizeof(shard->devices[0]) * shard->count);
     sim_pages_free(shard->business, sizeof(shard->business[0]) * shard->count);
-    alloc->release(alloc->ctx, shard->slots_memory);
+    slots_done(shard);
     sim_facts_done(&shard->facts);
     sim_ledger_done(&shard->ledger);
     sim_recorder_done(&shard->recorder);

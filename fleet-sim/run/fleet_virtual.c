@@ -50,6 +50,7 @@ struct sim_virtual {
     struct sim_virtual_clock core_clock;
     struct sim_core_gateway *gateway;
     uint64_t core_next_us;
+    struct sim_flight_memory flights;
     struct sim_shared_verify *verify; // what was verified, of all shards
     struct sim_vms *vms;              // of each thread
     struct sim_windows *windows;
@@ -223,6 +224,7 @@ enum base_status sim_virtual_new(const struct sim_options *options,
     memset(parts, 0, sizeof(*parts) * count);
     virtual->options = options;
     virtual->parts = parts;
+    sim_flight_memory_init(&virtual->flights);
     base_log_stderr(&virtual->log, BASE_LOG_WARN);
     sim_virtual_clock_init(&virtual->clock, wall_us);
     virtual->start_us = virtual->clock.now_us;
@@ -247,6 +249,7 @@ void sim_virtual_free(struct sim_virtual *virtual)
     for (uint32_t i = 0; i < virtual->part_count; i++) {
         sim_core_link_done(&virtual->parts[i].link);
     }
+    sim_flight_memory_done(&virtual->flights);
     for (uint32_t i = 0; virtual->vms != NULL && i < virtual->options->threads; i++) {
         sim_vms_done(&virtual->vms[i]);
     }
@@ -282,6 +285,7 @@ static void part_attach(struct sim_virtual *virtual, uint32_t number, struct sim
         .delay = virtual->delay,
         .events = sim_device_events(shard),
         .window = &virtual->window,
+        .flights = &virtual->flights,
         .log = &virtual->log,
     };
     sim_core_link_init(&part->link, &link);

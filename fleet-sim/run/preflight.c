@@ -73,10 +73,12 @@ static void compute(const struct sim_options *options, struct sim_budget *out)
     out->open_files = out->sockets + FILES_RESERVED +
                       (options->metrics_address[0] != '\0' ? SIM_METRICS_CLIENTS_MAX : 0);
     out->source_addresses = out->sockets;
-    // Memory of places is spent when a task takes them; the page that begins them is always.
+    // Memory of places is spent when a task takes them; the page that begins them is always, and so
+    // are large pages.
     uint64_t slots = sim_options_slots(options);
     uint64_t places = sim_task_places_bytes(options);
-    uint64_t unused = places > SIM_PAGE_BYTES ? places - SIM_PAGE_BYTES : 0;
+    bool whole = sim_slots_are_large(options) || places <= SIM_PAGE_BYTES;
+    uint64_t unused = whole ? 0 : places - SIM_PAGE_BYTES;
     out->awake_bytes = slots * (sim_awake_used_bytes(options) - unused);
     out->tasks_bytes = slots * unused;
     out->record_bytes =

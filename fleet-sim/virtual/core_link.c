@@ -4,13 +4,11 @@
 // A request is copied into a flight, which comes back as the answer and is then used again.
 #include "virtual/core_link.h"
 
-#include "base/alloc.h"
 #include "base/check.h"
 #include "svc/core.h"
 #include "virtual/core_gateway.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static uint64_t now_us(const struct sim_core_link *link)
@@ -35,13 +33,6 @@ void sim_core_link_init(struct sim_core_link *link, const struct sim_core_link_o
 
 void sim_core_link_done(struct sim_core_link *link)
 {
-    while (link->made != NULL) {
-        struct sim_flight *flight = link->made;
-        link->made = flight->made_next;
-        gw_blob_release(flight->exchange.reply.blob);
-        base_arena_done(&flight->arena);
-        free(flight);
-    }
     sim_flight_queue_done(&link->coming);
     for (uint32_t i = 0; i < 2; i++) {
         sim_post_done(&link->up[i]);
@@ -72,14 +63,12 @@ static struct sim_flight *flight_take(struct sim_core_link *link)
         flight->died = false;
         return flight;
     }
-    flight = calloc(1, sizeof(*flight));
-    if (flight == NULL) {
-        return NULL;
+    flight = sim_flight_make(link->options.flights);
+    if (flight != NULL) {
+        flight->link = link;
+        flight->made_next = link->made;
+        link->made = flight;
     }
-    base_arena_init(&flight->arena, base_alloc_heap(), 0, 0);
-    flight->link = link;
-    flight->made_next = link->made;
-    link->made = flight;
     return flight;
 }
 

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/ports.h"
 #include "ports/sim_delay.h"
+#include "virtual/flight_memory.h"
 #include "virtual/flight_queue.h"
 
 struct sim_core_gateway;
@@ -24,6 +25,7 @@ struct sim_core_link_options {
     struct sim_delay_port delay;
     struct sim_transport_events events;
     const uint32_t *window; // number of the window that is
+    struct sim_flight_memory *flights;
     const struct base_log *log;
     struct sim_core_gateway *gateway; // set when there is one
 };
@@ -41,7 +43,7 @@ struct sim_core_link {
 
 // `link` must stay where it is.
 void sim_core_link_init(struct sim_core_link *link, const struct sim_core_link_options *options);
-// After the core is gone, and with it what it holds of the link's flights.
+// After the core is gone. The flights stay, their memory's.
 void sim_core_link_done(struct sim_core_link *link);
 struct sim_transport sim_core_link_transport(struct sim_core_link *link);
 // Takes out what the core posted in the window before.

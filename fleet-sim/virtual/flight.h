@@ -24,7 +24,7 @@ struct sim_when {
 struct sim_flight {
     struct sim_when when; // it arrives
     struct sim_flight *next;
-    struct sim_flight *made_next; // among all that its link made
+    struct sim_flight *made_next; // among all that its link had made
     struct sim_core_link *link;
     struct sim_exchange *asked; // NULL: nobody waits any more
     uint64_t index;             // of the device in the population

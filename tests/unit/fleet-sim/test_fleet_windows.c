@@ -2,7 +2,9 @@
 // tasks run once each, and one memo of signatures for all shards.
 #include "test_kit.h"
 
+#include "model/zero_pages.h"
 #include "ports/shared_verify.h"
+#include "virtual/flight_memory.h"
 #include "virtual/flight_queue.h"
 #include "virtual/windows.h"
 
@@ -10,6 +12,7 @@
 #include <stdatomic.h>
 
 #define FLIGHTS 500u
+#define MADE    1000u // more than there is room for in a large page
 #define TASKS   64u
 #define WINDOWS 400u
 
@@ -42,6 +45,67 @@ static void flights_come_out_in_order(void **state)
     }
     assert_true(sim_flight_queue_due_us(&queue) == UINT64_MAX);
     sim_flight_queue_done(&queue);
+}
+
+// More than one page of them, each with an arena that works past its first chunk. That all of it
+// goes is the address sanitizer's to say.
+static void flights_are_made_by_the_page(void **state)
+{
+    (void)state;
+    static const struct sim_flight zeroed;
+    static struct sim_flight *made[MADE];
+    struct sim_flight_memory memory;
+    sim_flight_memory_init(&memory);
+    for (uint32_t i = 0; i < MADE; i++) {
+        struct sim_flight *flight = sim_flight_make(&memory);
+        assert_non_null(flight);
+        assert_memory_equal(&flight->when, &zeroed.when, sizeof(zeroed.when));
+        assert_memory_equal(&flight->exchange, &zeroed.exchange, sizeof(zeroed.exchange));
+        char *first = base_arena_alloc(&flight->arena, 3000);
+        char *second = base_arena_alloc(&flight->arena, 3000);
+        char *large = base_arena_alloc(&flight->arena, 100000);
+        assert_true(first != NULL && second != NULL && large != NULL);
+        assert_true((uintptr_t)first / SIM_LARGE_PAGE_BYTES ==
+                    (uintptr_t)flight / SIM_LARGE_PAGE_BYTES);
+        assert_true((uintptr_t)second / SIM_LARGE_PAGE_BYTES !=
+                    (uintptr_t)flight / SIM_LARGE_PAGE_BYTES);
+        memset(first, (int)i, 3000);
+        memset(second, (int)i, 3000);
+        memset(large, (int)i, 100000);
+        memset(&flight->exchange.request, (int)i, sizeof(flight->exchange.request));
+        made[i] = flight;
+        if (i % 3 == 0) { // it came back, and is used again
+            base_arena_reset(&flight->arena);
+            assert_non_null(base_arena_alloc(&flight->arena, 5000));
+        }
+    }
+    for (uint32_t i = 0; i < MADE; i++) { // nobody wrote over another
+        const uint8_t *bytes = (const uint8_t *)&made[i]->exchange.request;
+        for (size_t at = 0; at < sizeof(made[i]->exchange.request); at++) {
+            assert_int_equal(bytes[at], (uint8_t)i);
+        }
+    }
+    sim_flight_memory_done(&memory);
+    assert_null(memory.blocks);
+}
+
+static void large_pages_begin_at_their_size(void **state)
+{
+    (void)state;
+    const size_t sizes[] = {0, 1, SIM_LARGE_PAGE_BYTES, SIM_LARGE_PAGE_BYTES + 1};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        uint8_t *pages = sim_large_pages_new(sizes[i]);
+        assert_non_null(pages);
+        assert_int_equal((uintptr_t)pages % SIM_LARGE_PAGE_BYTES, 0);
+        for (size_t at = 0; at < sizes[i]; at += 512) {
+            assert_int_equal(pages[at], 0);
+            pages[at] = 1;
+        }
+        sim_large_pages_free(pages, sizes[i]);
+    }
+    assert_null(sim_large_pages_new(SIZE_MAX));
+    assert_null(sim_large_pages_new(SIZE_MAX - SIM_LARGE_PAGE_BYTES));
+    sim_large_pages_free(NULL, 1);
 }
 
 static void a_post_is_taken_whole(void **state)
@@ -243,6 +307,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(flights_come_out_in_order),
+        cmocka_unit_test(flights_are_made_by_the_page),
+        cmocka_unit_test(large_pages_begin_at_their_size),
         cmocka_unit_test(a_post_is_taken_whole),
         cmocka_unit_test(each_part_of_the_order_decides),
         cmocka_unit_test(tasks_run_once_and_write_in_order),
