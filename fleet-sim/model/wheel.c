@@ -1,8 +1,8 @@
-// The timer wheel of a shard: hashed slots with intrusive doubly linked lists and a bitmap of the
-// filled ones. Owned by the shard's thread. fleet_shard.c takes the devices that are due,
-// fleet_device.c sets when a device wakes next, and ports/sim_links.c has a second wheel for
-// connections to be made again. An entry is always set at least one tick ahead, so popping until
-// nothing is due ends.
+// The timer wheel of a shard: hashed slots with intrusive doubly linked lists, a bitmap of the
+// filled ones and one of its words that have any. Owned by the shard's thread. fleet_shard.c takes
+// the devices that are due, fleet_device.c sets when a device wakes next, and ports/sim_links.c has
+// a second wheel for connections to be made again. An entry is always set at least one tick ahead,
+// so popping until nothing is due ends.
 #include "model/wheel.h"
 
 #include "base/check.h"
@@ -41,6 +41,15 @@ void sim_wheel_done(struct sim_wheel *wheel)
     *wheel = (struct sim_wheel){0};
 }
 
+static void empty(struct sim_wheel *wheel, uint32_t slot)
+{
+    uint64_t *word = &wheel->filled[slot / 64];
+    *word &= ~(1ull << (slot % 64));
+    if (*word == 0) {
+        wheel->some[slot / 4096] &= ~(1ull << (slot / 64 % 64));
+    }
+}
+
 void sim_wheel_cancel(struct sim_wheel *wheel, uint32_t index)
 {
     struct sim_wheel_node *node = node_at(wheel, index);
@@ -52,7 +61,7 @@ void sim_wheel_cancel(struct sim_wheel *wheel, uint32_t index)
         base_check(wheel->heads[slot] == index);
         wheel->heads[slot] = node->next;
         if (node->next == SIM_WHEEL_NONE) {
-            wheel->filled[slot / 64] &= ~(1ull << (slot % 64));
+            empty(wheel, slot);
         }
     } else {
         node_at(wheel, node->prev)->next = node->next;
@@ -82,25 +91,40 @@ void sim_wheel_set(struct sim_wheel *wheel, uint32_t index, uint32_t due)
     }
     wheel->heads[slot] = index;
     wheel->filled[slot / 64] |= 1ull << (slot % 64);
+    wheel->some[slot / 4096] |= 1ull << (slot / 64 % 64);
     wheel->count++;
+}
+
+// The first word at `from` or later, round the wheel, that has a bit set; WORDS: none has.
+static uint32_t next_word(const struct sim_wheel *wheel, uint32_t from)
+{
+    uint64_t some = wheel->some[from / 64] & (~0ull << (from % 64));
+    for (uint32_t step = 0; step <= SIM_WHEEL_SOME; step++) {
+        uint32_t index = (from / 64 + step) % SIM_WHEEL_SOME;
+        some = step > 0 ? wheel->some[index] : some;
+        if (some != 0) {
+            return index * 64 + (uint32_t)__builtin_ctzll(some);
+        }
+    }
+    return WORDS;
 }
 
 // The first filled slot at `tick` or later within one turn, as a tick; SIM_WHEEL_NONE without any.
 static uint32_t next_filled(const struct sim_wheel *wheel, uint32_t tick)
 {
     uint32_t slot = tick & SLOT_MASK;
-    uint64_t word = wheel->filled[slot / 64] & (~0ull << (slot % 64));
-    for (uint32_t step = 0; step <= WORDS; step++) {
-        uint32_t index = (slot / 64 + step) % WORDS;
-        if (step > 0) {
-            word = wheel->filled[index];
+    uint32_t index = slot / 64;
+    uint64_t word = wheel->filled[index] & (~0ull << (slot % 64));
+    if (word == 0) {
+        index = next_word(wheel, (index + 1) % WORDS);
+        if (index == WORDS) {
+            return SIM_WHEEL_NONE;
         }
-        if (word != 0) {
-            uint32_t found = index * 64 + (uint32_t)__builtin_ctzll(word);
-            return tick + ((found - slot) & SLOT_MASK);
-        }
+        word = wheel->filled[index];
     }
-    return SIM_WHEEL_NONE;
+    base_assert(word != 0);
+    uint32_t found = index * 64 + (uint32_t)__builtin_ctzll(word);
+    return tick + ((found - slot) & SLOT_MASK);
 }
 
 uint32_t sim_wheel_pop(struct sim_wheel *wheel, uint32_t now)

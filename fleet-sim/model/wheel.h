@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #define SIM_WHEEL_SLOTS (1u << 17) // 131 s a turn
+#define SIM_WHEEL_SOME  (SIM_WHEEL_SLOTS / 64 / 64)
 #define SIM_WHEEL_NONE  UINT32_MAX
 #define SIM_WHEEL_NEVER 0 // no entry is due when the clock begins
 
@@ -23,9 +24,10 @@ struct sim_wheel_node {
 
 struct sim_wheel {
     const struct base_alloc_port *alloc;
-    uint32_t *heads;  // SIM_WHEEL_SLOTS
-    uint64_t *filled; // a bit a slot
-    char *nodes;      // first node; nodes are `stride` bytes apart
+    uint32_t *heads;               // SIM_WHEEL_SLOTS
+    uint64_t *filled;              // a bit a slot
+    uint64_t some[SIM_WHEEL_SOME]; // a bit for each of those words: it is not zero
+    char *nodes;                   // first node; nodes are `stride` bytes apart
     size_t stride;
     uint32_t now; // every entry due at or before it was handed out
     uint32_t count;

@@ -1,6 +1,7 @@
 // The timer wheel against an oracle that looks through a table.
 #include "test_kit.h"
 
+#include "base/alloc.h"
 #include "model/wheel.h"
 
 #define ENTRIES 200u
@@ -73,6 +74,30 @@ static void agrees_with_a_table(void **state)
     assert_int_equal(alloc.live, 0);
 }
 
+// From any place, across words, words of words and once round.
+static void finds_the_only_one(void **state)
+{
+    (void)state;
+    const uint32_t starts[] = {0, 1, 63, 64, 4095, 4096, SIM_WHEEL_SLOTS - 1, SIM_WHEEL_SLOTS + 70};
+    const uint32_t gaps[] = {1,    2,    62,   63,     64,     65,
+                             4095, 4096, 4097, 100000, 131071, SIM_WHEEL_SLOTS};
+    for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]) * 12; i++) {
+        struct sim_wheel_node node = {0};
+        struct sim_wheel wheel;
+        uint32_t start = starts[i / 12];
+        uint32_t due = start + gaps[i % 12];
+        assert_int_equal(sim_wheel_init(&wheel, base_alloc_heap(), &node, sizeof(node)), BASE_OK);
+        assert_int_equal(sim_wheel_pop(&wheel, start), SIM_WHEEL_NONE);
+        sim_wheel_set(&wheel, 0, due);
+        assert_int_equal(sim_wheel_next(&wheel), due);
+        assert_int_equal(sim_wheel_pop(&wheel, due - 1), SIM_WHEEL_NONE);
+        assert_int_equal(sim_wheel_next(&wheel), due);
+        assert_int_equal(sim_wheel_pop(&wheel, due), 0);
+        assert_int_equal(sim_wheel_next(&wheel), SIM_WHEEL_NONE);
+        sim_wheel_done(&wheel);
+    }
+}
+
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
@@ -97,6 +122,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_a_table),
+        cmocka_unit_test(finds_the_only_one),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
