@@ -15,6 +15,8 @@
 
 #include <string.h>
 
+#define STAGE_BETA 1 // of enum pol_stage_kind
+
 void dev_trust_ask(struct dev_runtime *runtime, char text[WIRE_ASK_TEXT + 1])
 {
     struct dev_trust *trust = runtime->trust;
@@ -174,8 +176,8 @@ enum base_status dev_trust_signatures(struct dev_runtime *runtime,
     const struct wire_delegation *delegation =
         wire_root_delegation(&root.parsed, release->task_name);
     if (delegation != NULL) {
-        uint8_t threshold =
-            wire_root_release_threshold(&root.parsed, delegation, release, is_beta_device(runtime));
+        bool beta = release->stage_kind == STAGE_BETA && is_beta_device(runtime);
+        uint8_t threshold = wire_root_release_threshold(&root.parsed, delegation, release, beta);
         status = wire_root_verify(&root.parsed, &delegation->role, threshold, envelope, &verifier);
     }
     dev_trust_root_close(runtime, &root);

@@ -130,12 +130,17 @@ static uint64_t born_version(struct dev_runtime *runtime)
     return root.version;
 }
 
+static void begin_at(struct dev_runtime *runtime, uint64_t born)
+{
+    runtime->trust->root_version = born;
+    memset(&runtime->trust->root, 0, sizeof(runtime->trust->root));
+    runtime->trust->lost = false;
+}
+
 // The chain is walked from the root of the settings.
 void dev_trust_root_born(struct dev_runtime *runtime)
 {
-    runtime->trust->root_version = born_version(runtime);
-    memset(&runtime->trust->root, 0, sizeof(runtime->trust->root));
-    runtime->trust->lost = false;
+    begin_at(runtime, born_version(runtime));
 }
 
 enum base_status dev_trust_root_regain(struct dev_runtime *runtime, const uint8_t *bytes,
@@ -167,7 +172,7 @@ void dev_trust_restore(struct dev_runtime *runtime)
     trust->lost = false;
     uint64_t born = born_version(runtime);
     if (wire_sha256_is_zero(&trust->root) || trust->root_version <= born) {
-        dev_trust_root_born(runtime); // or an app that brings a newer root
+        begin_at(runtime, born); // or an app that brings a newer root
     }
     if (trust->timestamp_version > 0 &&
         dev_trust_timestamp_open(runtime, &timestamp, &bytes, &size) == BASE_OK) {
