@@ -5,6 +5,7 @@
 // (checked at start): while bytes equal the verified content the real part is unused.
 #include "ports/sim_crypto.h"
 
+#include "base/check.h"
 #include "base/hash.h"
 
 #include <string.h>
@@ -247,6 +248,24 @@ static enum base_status verify(void *ctx, const uint8_t key[WIRE_PUBLIC_KEY_BYTE
         return verify_head(crypto, &question);
     default:
         return verify_statement(crypto, &question);
+    }
+}
+
+void sim_crypto_keep_keys(struct sim_crypto *crypto, const struct wire_root *root)
+{
+    const struct dev_crypto_port *real = crypto->real;
+    base_assert(root->key_count <= WIRE_ROOT_KEYS_MAX);
+    for (uint32_t i = 0; i < root->key_count; i++) {
+        struct dev_hash_state state;
+        struct wire_sha256 id;
+        const struct sim_blob *blob = NULL;
+        real->hash_begin(real->ctx, &state, NULL);
+        real->hash_update(real->ctx, &state, root->keys[i], WIRE_PUBLIC_KEY_BYTES);
+        real->hash_end(real->ctx, &state, &id);
+        if (sim_store_add(crypto->store, &id, root->keys[i], WIRE_PUBLIC_KEY_BYTES, &blob) !=
+            BASE_OK) {
+            return;
+        }
     }
 }
 

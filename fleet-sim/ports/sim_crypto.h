@@ -45,6 +45,9 @@ BASE_NODISCARD enum base_status sim_crypto_init(struct sim_crypto *crypto,
 void sim_crypto_done(struct sim_crypto *crypto);
 // `crypto` must stay where it is.
 struct dev_crypto_port sim_crypto_port(struct sim_crypto *crypto);
+// Keys become content of the store: signatures name them by their hash, so that every device hashes
+// them for each signature. Where there is no room they are hashed for real.
+void sim_crypto_keep_keys(struct sim_crypto *crypto, const struct wire_root *root);
 // Type of the envelope that signed bytes are of (enum wire_envelope_type); 0: too short for one.
 uint8_t sim_message_type(const uint8_t *message, size_t size);
 

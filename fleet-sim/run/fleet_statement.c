@@ -12,9 +12,12 @@ enum base_status sim_roots_begin(struct sim_shard *shard)
 {
     const struct sim_options *options = shard->options;
     struct wire_verifier verifier = dev_crypto_verifier(&shard->real_crypto);
-    return options->root_bytes == 0
-               ? BASE_OK
-               : sim_root_chain_begin(&shard->roots, options->root, options->root_bytes, &verifier);
+    if (options->root_bytes == 0) {
+        return BASE_OK;
+    }
+    BASE_TRY(sim_root_chain_begin(&shard->roots, options->root, options->root_bytes, &verifier));
+    sim_crypto_keep_keys(&shard->crypto, &shard->roots.items[0]);
+    return BASE_OK;
 }
 
 void sim_roots_look(struct sim_shard *shard)
@@ -24,7 +27,9 @@ void sim_roots_look(struct sim_shard *shard)
     while (shard->roots.count > 0 &&
            (blob = sim_store_at(shard->store, shard->roots_looked)) != NULL) {
         shard->roots_looked++;
-        (void)sim_root_chain_add(&shard->roots, blob->bytes, blob->size, &verifier);
+        if (sim_root_chain_add(&shard->roots, blob->bytes, blob->size, &verifier)) {
+            sim_crypto_keep_keys(&shard->crypto, &shard->roots.items[shard->roots.count - 1]);
+        }
     }
 }
 

@@ -276,6 +276,42 @@ static void heads_of_trees_are_kept_for_a_while(void **state)
     assert_int_equal(alloc.live, 0);
 }
 
+// The id of a key is hashed by comparison, and what is not that key is not taken for it.
+static void keys_of_roots_are_content(void **state)
+{
+    (void)state;
+    struct test_alloc alloc;
+    struct sim_store *store;
+    struct sim_crypto crypto;
+    const struct dev_crypto_port *real = dev_crypto_openssl();
+    const struct wire_root root = plain_root(1);
+    test_alloc_init(&alloc, SIZE_MAX);
+    assert_int_equal(sim_store_new(&alloc.port, real, &store), BASE_OK);
+    assert_int_equal(sim_crypto_init(&crypto, &alloc.port, real, store, NULL), BASE_OK);
+    sim_crypto_keep_keys(&crypto, &root);
+    sim_crypto_keep_keys(&crypto, &root);
+    assert_int_equal(sim_store_blob_count(store), root.key_count);
+    struct dev_crypto_port port = sim_crypto_port(&crypto);
+    const struct wire_verifier shared = dev_crypto_verifier(&port);
+    const struct wire_verifier plain = dev_crypto_verifier(real);
+    for (uint32_t i = 0; i < root.key_count; i++) {
+        struct wire_sha256 id;
+        struct wire_sha256 wanted;
+        plain.sha256(plain.ctx, root.keys[i], WIRE_PUBLIC_KEY_BYTES, NULL, &wanted);
+        shared.sha256(shared.ctx, root.keys[i], WIRE_PUBLIC_KEY_BYTES, &wanted, &id);
+        assert_true(wire_sha256_equal(&id, &wanted));
+        assert_int_equal(crypto.shared_bytes, (i + 1) * WIRE_PUBLIC_KEY_BYTES);
+        assert_int_equal(crypto.real_bytes, i * WIRE_PUBLIC_KEY_BYTES);
+        // Another key under that name.
+        const uint8_t *other = root.keys[(i + 1) % root.key_count];
+        shared.sha256(shared.ctx, other, WIRE_PUBLIC_KEY_BYTES, &wanted, &id);
+        assert_false(wire_sha256_equal(&id, &wanted));
+    }
+    sim_crypto_done(&crypto);
+    sim_store_free(store);
+    assert_int_equal(alloc.live, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -284,6 +320,7 @@ int main(void)
         cmocka_unit_test(any_root_of_the_chain_may_allow),
         cmocka_unit_test(answers_for_one_device_are_not_kept),
         cmocka_unit_test(heads_of_trees_are_kept_for_a_while),
+        cmocka_unit_test(keys_of_roots_are_content),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
