@@ -86,9 +86,11 @@ static bool keep(struct sim_flight *flight, struct base_str text, struct base_st
 static bool keep_range(struct sim_flight *flight, uint64_t from)
 {
     char text[32];
+    if (from == 0) {
+        return true;
+    }
     int size = snprintf(text, sizeof(text), "bytes=%llu-", (unsigned long long)from);
-    return from == 0 ||
-           keep(flight, (struct base_str){text, (size_t)size}, &flight->exchange.request.range);
+    return keep(flight, (struct base_str){text, (size_t)size}, &flight->exchange.request.range);
 }
 
 // What the device shows; of an enrolment its key, with the token of the fleet.
