@@ -168,12 +168,12 @@ SVC_UP = {
     ("core_worker.c", "plan/plan.h"): "... and its plan",
 }
 
-# Private by their use and still larger, which may not grow: how many lines each has.
+# Private by their use and larger: at most so many lines each. One that has come below PRIVATE_LINES_MAX leaves this list.
 PRIVATE_LARGE = {
-    "engine/backend/ref/ref.h": 148,  # a line for each atomic command
-    "gateway/http/http_config.h": 131,  # a line for each setting
-    "gateway/http/stream.h": 122,
-    "gateway/http/worker.h": 160,
+    "engine/backend/ref/ref.h": 150,  # a line for each atomic command
+    "gateway/http/http_config.h": 135,  # a line for each setting
+    "gateway/http/stream.h": 125,
+    "gateway/http/worker.h": 165,
 }
 
 # Folders of product code: how many files lie in one, and that they use one another in one direction. The top level of the
@@ -572,8 +572,8 @@ class Tidy:
             if name.endswith(".h") and alone and not name.startswith(KERNELS):
                 lines = sum(1 for line in self.read(name) if line.strip() and not line.strip().startswith("//"))
                 most = PRIVATE_LARGE.get(name, PRIVATE_LINES_MAX)
-                if lines < PRIVATE_LARGE.get(name, 0):
-                    self.report(name, 1, "private", f"{lines} lines without comments, less than tests/tidy/tidy.py allows it: say so there")
+                if name in PRIVATE_LARGE and lines <= PRIVATE_LINES_MAX:
+                    self.report(name, 1, "private", f"{lines} lines without comments: take it out of the larger ones in tests/tidy/tidy.py")
                 if lines > most:
                     self.report(name, 1, "private", f"{lines} lines without comments, and {os.path.dirname(name)} alone includes it; "
                                 f"at most {most}: give each part an owner with a header of its own")
