@@ -196,7 +196,7 @@ static void marks_are_spread(void **state)
         names.marks[mark / 64] |= UINT64_C(1) << mark % 64;
     }
     for (unsigned i = 0; i < DEV_EVENT_MARKS; i++) {
-        used += names.marks[i / 64] >> i % 64 & 1;
+        used += (names.marks[i / 64] >> i % 64 & 1) != 0 ? 1 : 0;
     }
     print_message("%u marks of %u names\n", used, DEV_EVENT_MARKS);
     assert_true(used > DEV_EVENT_MARKS / 2); // 63 % of them by chance
