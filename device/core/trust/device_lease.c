@@ -15,8 +15,6 @@
 
 #include <string.h>
 
-#define STAGE_BETA 1 // of enum pol_stage_kind
-#define STAGE_GRAY 2
 // A lease that is over as soon as it is given, or a gateway that gives such, is no reason to ask
 // faster than this.
 #define LEASE_RENEW_MIN_US UINT64_C(1000000)
@@ -85,8 +83,8 @@ void dev_lease_grant(struct dev_runtime *runtime, struct dev_task *task,
                      const struct wire_release *release)
 {
     uint32_t most_s = lease_max_s(runtime);
-    bool leased =
-        most_s > 0 && (release->stage_kind == STAGE_BETA || release->stage_kind == STAGE_GRAY);
+    bool leased = most_s > 0 && (release->stage_kind == WIRE_STAGE_BETA ||
+                                 release->stage_kind == WIRE_STAGE_GRAY);
     if (task->lease.held != leased || task->lease.stage != release->stage_kind) {
         task->lease.held = leased;
         task->lease.stage = release->stage_kind;

@@ -15,8 +15,6 @@
 
 #include <string.h>
 
-#define STAGE_BETA 1 // of enum pol_stage_kind
-
 void dev_trust_ask(struct dev_runtime *runtime, char text[WIRE_ASK_TEXT + 1])
 {
     struct dev_trust *trust = runtime->trust;
@@ -176,7 +174,7 @@ enum base_status dev_trust_signatures(struct dev_runtime *runtime,
     const struct wire_delegation *delegation =
         wire_root_delegation(&root.parsed, release->task_name);
     if (delegation != NULL) {
-        bool beta = release->stage_kind == STAGE_BETA && is_beta_device(runtime);
+        bool beta = release->stage_kind == WIRE_STAGE_BETA && is_beta_device(runtime);
         uint8_t threshold = wire_root_release_threshold(&root.parsed, delegation, release, beta);
         status = wire_root_verify(&root.parsed, &delegation->role, threshold, envelope, &verifier);
     }

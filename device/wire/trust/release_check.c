@@ -11,7 +11,6 @@
 #include <string.h>
 
 #define KEY_ID_SHOWN 8 // bytes
-#define STAGE_BETA   1 // enum pol_stage_kind
 #define WHY_MAX      120
 
 struct check {
@@ -131,7 +130,7 @@ enum base_status wire_release_check(const struct wire_root *root, struct base_sp
             (unsigned long long)root->version, (int)release.task_name.size, release.task_name.data);
     }
     uint8_t needed = wire_root_release_threshold(root, check.delegation, &release,
-                                                 release.stage_kind == STAGE_BETA);
+                                                 release.stage_kind == WIRE_STAGE_BETA);
     base_assert(needed > 0); // nobody's signature is not enough
     for (uint32_t i = 0; i < root->key_count; i++) {
         signers += key_counts(&check, i);

@@ -13,7 +13,6 @@
 
 #define BUCKETS          10000u
 #define SIGNED_BYTES_MAX (WIRE_STATEMENT_BYTES_MAX + 16)
-#define STAGE_BETA       1 // of enum pol_stage_kind, which this module does not know
 
 static uint32_t bits(uint16_t mask)
 {
@@ -348,6 +347,6 @@ uint8_t wire_root_release_threshold(const struct wire_root *root,
 {
     base_assert(delegation->wide_threshold >= delegation->role.threshold);
     bool narrow = release->max_bucket <= root->wide_bucket ||
-                  (release->stage_kind == STAGE_BETA && beta_device);
+                  (release->stage_kind == WIRE_STAGE_BETA && beta_device);
     return narrow ? delegation->role.threshold : delegation->wide_threshold;
 }

@@ -34,9 +34,12 @@ BASE_C_BEGIN
 #define WIRE_ANSWER_BYTES_MAX     (WIRE_STATEMENT_BYTES_MAX + 4 + 8 * WIRE_SHA256_BYTES) // and path
 #define WIRE_STATEMENT_SIGNATURES 8
 #define WIRE_STATEMENT_DOMAIN     "walle-meta-v1" // signed with its NUL
-#define WIRE_STAGE_SHADOW         4 // of enum pol_stage_kind, which this module does not know
-#define WIRE_SHADOW_PERCENT_MIN   100
-#define WIRE_SHADOW_PERCENT_MAX   10000
+// Of enum pol_stage_kind, which this module does not know.
+#define WIRE_STAGE_BETA         1
+#define WIRE_STAGE_GRAY         2
+#define WIRE_STAGE_SHADOW       4
+#define WIRE_SHADOW_PERCENT_MIN 100
+#define WIRE_SHADOW_PERCENT_MAX 10000
 
 // What an envelope is about, and how large it may be: each is under its own limit before anything
 // is read.
