@@ -31,6 +31,7 @@ struct sink {
     uint64_t copied;
     uint64_t row_next; // of the device records, when they have no place of their own
     int rc;
+    bool in_place; // the new file is whole, and what `rc` says is of where it goes
 };
 
 int gw_store_put_sealed(MDB_txn *txn, MDB_dbi dbi, const char *table, MDB_val key,
@@ -166,6 +167,7 @@ static int sink_finish(struct sink *sink, const char *path)
     }
     if (sink->rc == 0 && rename(sink->path, path) != 0) {
         sink->rc = errno;
+        sink->in_place = true;
     }
     return sink->rc != 0 ? sink->rc : sync_folder_of(path);
 }
@@ -181,9 +183,12 @@ static void sink_done(struct sink *sink)
     (void)unlink(sink->path); // there when it did not come to its place
 }
 
-static enum base_status sink_failed(const char *path, int rc, struct base_error *error)
+// Names the file that could not be written: the new one, or the one whose place it takes.
+static enum base_status sink_failed(const struct sink *sink, const char *path, int rc,
+                                    struct base_error *error)
 {
-    return base_error_set(error, gw_store_status(rc), "cannot write %.100s: %s", path,
+    const char *name = sink->in_place || sink->path[0] == '\0' ? path : sink->path;
+    return base_error_set(error, gw_store_status(rc), "cannot write %.100s: %s", name,
                           mdb_strerror(rc));
 }
 
@@ -195,7 +200,7 @@ enum base_status gw_store_make(const char *path, struct base_error *error)
         rc = sink_finish(&sink, path);
     }
     sink_done(&sink);
-    return rc == 0 ? BASE_OK : sink_failed(path, rc, error);
+    return rc == 0 ? BASE_OK : sink_failed(&sink, path, rc, error);
 }
 
 // ---- Of an older schema
@@ -277,7 +282,7 @@ enum base_status gw_store_upgrade(MDB_env *env, uint8_t schema, const char *path
     if (txn != NULL) {
         mdb_txn_abort(txn);
     }
-    return rc == 0 ? BASE_OK : sink_failed(path, rc, error);
+    return rc == 0 ? BASE_OK : sink_failed(&sink, path, rc, error);
 }
 
 // ---- Salvage
@@ -407,7 +412,7 @@ static enum base_status put_in_place(struct sink *sink, const char *path, struct
                               "cannot keep the damaged file as %.100s: %s", aside, strerror(errno));
     }
     int rc = sink_finish(sink, path);
-    return rc == 0 ? BASE_OK : sink_failed(path, rc, error);
+    return rc == 0 ? BASE_OK : sink_failed(sink, path, rc, error);
 }
 
 static enum base_status salvage_to(struct salvage *salvage, const char *path,
@@ -419,7 +424,7 @@ static enum base_status salvage_to(struct salvage *salvage, const char *path,
     }
     int rc = sink_open(&salvage->sink, path, (uint64_t)about.st_size * 4 + MAP_MORE);
     if (rc != 0) {
-        return sink_failed(path, rc, error);
+        return sink_failed(&salvage->sink, path, rc, error);
     }
     const struct base_pages_file file = {.path = path, .name = "store.mdb"};
     const struct base_pages_visitor visitor = {on_record, on_bad, salvage};
@@ -427,8 +432,9 @@ static enum base_status salvage_to(struct salvage *salvage, const char *path,
     if (status != BASE_OK && status != BASE_ERR_CORRUPT) {
         return status;
     }
-    return count_devices(&salvage->sink) == 0 ? put_in_place(&salvage->sink, path, error)
-                                              : sink_failed(path, salvage->sink.rc, error);
+    return count_devices(&salvage->sink) == 0
+               ? put_in_place(&salvage->sink, path, error)
+               : sink_failed(&salvage->sink, path, salvage->sink.rc, error);
 }
 
 enum base_status gw_store_salvage(const char *dir, void (*tell)(void *ctx, const char *text),

@@ -5,6 +5,7 @@
 #include "store/bell.h"
 #include "store/store.h"
 #include "store/store_packed.h"
+#include "store/store_room.h"
 
 #include <limits.h>
 #include <lmdb.h>
@@ -46,7 +47,6 @@ struct gw_store {
     struct gw_store_read *pool;
 
     struct gw_packed packed;
-
     pthread_t writer;
     bool writer_started;
     bool no_thread;
@@ -68,7 +68,7 @@ struct gw_store {
     _Atomic uint64_t group_max;
     _Atomic uint64_t temp_counter;
     _Atomic uint64_t damaged;
-    _Atomic bool full; // the last group found no room
+    struct gw_store_room room;
 };
 
 // In place of a table that is younger than a store which is only read.

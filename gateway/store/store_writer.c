@@ -6,6 +6,7 @@
 #include "store/store_private.h"
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/os/write_all.h"
 #include "base/record_seal.h"
 
@@ -170,25 +171,31 @@ static int run_group(struct gw_store *store, uint32_t count)
 }
 
 // A disk or map without room is said once when it begins and once when it is over, and counts as
-// long.
+// long. Where small groups find room between large ones that find none, it is said once in
+// GW_STORE_ROOM_SAID_US.
 static void note_room(struct gw_store *store, enum base_status outcome)
 {
     bool full = outcome == BASE_ERR_FULL;
-    if (full == atomic_load_explicit(&store->full, memory_order_relaxed)) {
-        return;
+    if (!full && outcome != BASE_OK) {
+        return; // another fault says nothing of room
     }
-    if (full) {
+    atomic_store_explicit(&store->room.full, full, memory_order_relaxed);
+    uint64_t now_us = base_clock_mono_us();
+    base_assert(now_us >= store->room.said_us);
+    bool said_long_ago =
+        store->room.said_us == 0 || now_us - store->room.said_us >= GW_STORE_ROOM_SAID_US;
+    if (full && !store->room.said && said_long_ago) {
+        store->room.said = true;
+        store->room.said_us = now_us;
         base_log_error(
             store->log, "store",
             "%.200s/store.mdb has no room (disk full, or store.map_bytes_max): changes and "
             "reports are refused until there is",
             store->dir);
-    } else if (outcome == BASE_OK) {
+    } else if (!full && store->room.said) {
+        store->room.said = false;
         base_log_info(store->log, "store", "%.200s/store.mdb has room again", store->dir);
-    } else {
-        return; // another fault says nothing of room
     }
-    atomic_store_explicit(&store->full, full, memory_order_relaxed);
 }
 
 // What a group failed for. LMDB makes EIO of a write that came back short, as one does that meets
@@ -422,7 +429,7 @@ void gw_store_stats(struct gw_store *store, struct gw_store_stats *out)
     out->operations = atomic_load_explicit(&store->operations, memory_order_relaxed);
     out->failed_groups = atomic_load_explicit(&store->failed_groups, memory_order_relaxed);
     out->growths = atomic_load_explicit(&store->growths, memory_order_relaxed);
-    out->full = atomic_load_explicit(&store->full, memory_order_relaxed);
+    out->full = atomic_load_explicit(&store->room.full, memory_order_relaxed);
     out->damaged = atomic_load_explicit(&store->damaged, memory_order_relaxed);
     out->group_max = atomic_load_explicit(&store->group_max, memory_order_relaxed);
     pthread_mutex_lock(&store->queue_lock);

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -110,6 +112,20 @@ static void test_full(void **state)
     assert_false(is_full(store));
     assert_int_equal(lines.begins, 1);
     assert_int_equal(lines.ends, 1);
+
+    // Full and not in turns, it counts each time and is said once in a while.
+    for (unsigned i = 0; i < PUTS; i++) {
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+        status = put_size(store, id + 2, LARGE_BYTES);
+        full = is_full(store);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+        assert_int_equal(status, BASE_ERR_FULL);
+        assert_true(full);
+        assert_int_equal(put_wait(store, id), BASE_OK);
+        assert_false(is_full(store));
+    }
+    assert_int_equal(lines.begins, 1);
+    assert_int_equal(lines.ends, 1);
     gw_store_close(store);
     (void)snprintf(command, sizeof(command), "rm -rf %s", dir);
     assert_int_equal(system(command), 0);
@@ -156,9 +172,32 @@ static void test_cut_short(void **state)
     check_cut_short(512u * 1024 + 1000);
 }
 
+// A new store is written beside its place first: what is in the way there is named, and stays.
+static void what_is_in_the_way_is_named(void **state)
+{
+    (void)state;
+    char dir[64] = "/tmp/walle-full-XXXXXX";
+    char path[96];
+    assert_non_null(mkdtemp(dir));
+    (void)snprintf(path, sizeof(path), "%s/store.mdb.new", dir);
+    assert_int_equal(mkdir(path, 0700), 0);
+    struct gw_store_options options = {.dir = dir, .commit_delay_us = 1};
+    struct gw_store *store = NULL;
+    struct base_error error = {0};
+    assert_int_not_equal(gw_store_open(&options, &store, &error), BASE_OK);
+    if (strstr(error.text, "/store.mdb.new: ") == NULL) {
+        fail_msg("%s", error.text);
+    }
+    assert_int_equal(rmdir(path), 0); // a folder still
+    char command[96];
+    (void)snprintf(command, sizeof(command), "rm -rf %s", dir);
+    assert_int_equal(system(command), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_in_the_way_is_named),
         cmocka_unit_test(test_full),
         cmocka_unit_test(test_cut_short),
     };
