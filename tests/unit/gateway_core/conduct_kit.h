@@ -50,6 +50,20 @@ static const struct rig_stage gray_full[] = {
     {"full", POL_STAGE_FULL, 10000, NULL, NULL, 20, 200000, 0},
 };
 
+// A gray stage that is compared with a control twice as large.
+static inline void compared(struct pol_stage *stage, uint32_t index)
+{
+    stage->gate.rule = POL_GATE_SEQUENTIAL;
+    stage->gate.max_rise_ppm = index == 0 ? 50000 : POL_TEST_NOT_ASKED;
+    stage->gate.tolerated_rise_ppm = index == 0 ? 100 : 0;
+    stage->gate.alpha_ppm = 50000;
+    stage->gate.beta_ppm = 100000;
+    stage->gate.max_silence_percent = 200;
+    stage->control_buckets = index == 0 ? 4000 : 0;
+    stage->observe_s = 300;
+    stage->silence_s = 1800;
+}
+
 static inline void begin(struct rig *rig, uint64_t id, const struct rig_stage *stages,
                          uint32_t count)
 {

@@ -4,19 +4,6 @@
 
 // ---- Control and silence
 
-static void compared(struct pol_stage *stage, uint32_t index)
-{
-    stage->gate.rule = POL_GATE_SEQUENTIAL;
-    stage->gate.max_rise_ppm = index == 0 ? 50000 : POL_TEST_NOT_ASKED;
-    stage->gate.tolerated_rise_ppm = index == 0 ? 100 : 0;
-    stage->gate.alpha_ppm = 50000;
-    stage->gate.beta_ppm = 100000;
-    stage->gate.max_silence_percent = 200;
-    stage->control_buckets = index == 0 ? 4000 : 0;
-    stage->observe_s = 300;
-    stage->silence_s = 1800;
-}
-
 static void control_is_drawn_beside_the_stage(void **state)
 {
     (void)state;
