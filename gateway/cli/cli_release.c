@@ -6,6 +6,7 @@
 #include "cli/base/cli.h"
 #include "cli/base/cli_http.h"
 #include "cli/base/cli_json.h"
+#include "cli/simulate/plan_simulate.h"
 #include "cli/stages/evidence_gate.h"
 #include "cli/rollout/followed_warning.h"
 #include "cli/stages/ladder.h"
@@ -74,8 +75,9 @@ static enum cli_exit ask_preview(const struct cli *cli, const json_t *target, js
 struct plan {
     json_t *stages;
     json_t *target;
-    json_t *preview; // NULL: no gateway was asked
-    json_t *cost;    // NULL: of no version
+    json_t *preview;    // NULL: no gateway was asked
+    json_t *cost;       // NULL: of no version
+    json_t *simulation; // NULL: none was made
 };
 
 static void plan_done(struct plan *plan)
@@ -84,6 +86,7 @@ static void plan_done(struct plan *plan)
     json_decref(plan->target);
     json_decref(plan->preview);
     json_decref(plan->cost);
+    json_decref(plan->simulation);
 }
 
 static void warn_of_present(const struct cli *cli, const char *task,
@@ -131,9 +134,9 @@ static enum cli_exit plan_version(const struct cli *cli, struct plan *plan)
 // `starts`: what the dry run of a start came to; NULL: none was made.
 static void show_json(const struct plan *plan, json_t *starts)
 {
-    json_t *root =
-        json_pack("{s:O, s:O, s:O?, s:O?, s:o*}", "target", plan->target, "stages", plan->stages,
-                  "preview", plan->preview, "cost", plan->cost, "starts", starts);
+    json_t *root = json_pack("{s:O, s:O, s:O?, s:O?, s:O*, s:o*}", "target", plan->target, "stages",
+                             plan->stages, "preview", plan->preview, "cost", plan->cost,
+                             "simulation", plan->simulation, "starts", starts);
 
     cli_json_print(root);
     json_decref(root);
@@ -168,7 +171,9 @@ static enum cli_exit make_plan(const struct cli *cli, bool asked, struct plan *p
     if (code == CLI_EXIT_OK) {
         ladder_warn(plan->stages);
     }
-    return code == CLI_EXIT_OK ? plan_version(cli, plan) : code;
+    // A simulation has a gateway of its own: no other is asked for its sake.
+    bool alone = cli_given(cli, CLI_OPTION_SIMULATE) && !cli_given(cli, CLI_OPTION_GATEWAY);
+    return code == CLI_EXIT_OK && !alone ? plan_version(cli, plan) : code;
 }
 
 enum cli_exit cli_rollout_plan(struct cli *cli)
@@ -176,10 +181,16 @@ enum cli_exit cli_rollout_plan(struct cli *cli)
     struct plan plan = {0};
     enum cli_exit code = make_plan(cli, false, &plan);
 
+    if (code == CLI_EXIT_OK && cli_given(cli, CLI_OPTION_SIMULATE)) {
+        code = plan_simulate(cli, plan.stages, &plan.simulation);
+    }
     if (code == CLI_EXIT_OK && cli->json) {
         show_json(&plan, NULL);
     } else if (code == CLI_EXIT_OK) {
         code = show_plan(cli, &plan);
+        if (plan.simulation != NULL) {
+            plan_simulation_show(plan.simulation);
+        }
     }
     plan_done(&plan);
     return code;

@@ -131,7 +131,12 @@ enum cli_exit {
     X(REGISTERED, 0, "registered", NULL, "The gateway must know exactly this version")             \
     X(FROM, 0, "from", "PATH", "Records to learn from: a file of lines, or a folder of such")      \
     X(NO_OPEN, 0, "no-open", NULL, "Print the link, start no browser")                             \
-    X(SIZE, 0, "size", "BYTES", "Of the dictionary (32768)")
+    X(SIZE, 0, "size", "BYTES", "Of the dictionary (32768)")                                       \
+    X(SIMULATE, 0, "simulate", NULL,                                                               \
+      "Play the plan on virtual devices: how long stages take, what a bad release reaches")        \
+    X(DIR, 0, "dir", "DIR",                                                                        \
+      "With --simulate: devices like those of this data folder of a gateway that is not running")  \
+    X(POPULATION, 0, "population", "FILE", "With --simulate: devices of this population file")
 
 enum cli_option {
 #define CLI_OPTION_ENUM(name, key, text, argument, doc) CLI_OPTION_##name,

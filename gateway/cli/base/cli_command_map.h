@@ -105,8 +105,10 @@
      "  walle rollout plan --rule logrank --max-rise 0.005 --fleet 100000      what each stage can " \
      "detect\n" \
      "  walle rollout plan --gateway https://127.0.0.1:8443 --target 'app_version >= 9.2'\n" \
-     "  walle rollout plan shop/page-view --version 1.2.0 --gateway https://127.0.0.1:8443", \
-     CLI_BITS_GATEWAY | PLAN_BITS | VERSION_BITS, 0, 1, cli_rollout_plan) \
+     "  walle rollout plan shop/page-view --version 1.2.0 --gateway https://127.0.0.1:8443\n" \
+     "  walle rollout plan shop/page-view --build build --simulate --dir gateway      how long stages take", \
+     CLI_BITS_GATEWAY | PLAN_BITS | VERSION_BITS | CLI_BIT(SIMULATE) | CLI_BIT(DIR) | \
+         CLI_BIT(POPULATION), 0, 1, cli_rollout_plan) \
     X("rollout", "start", "TASK", \
      "Sign one statement a stage, create the rollout and start it; or start one that was made with " \
      "--no-start, by its ID. With --build a simulate stage is played here, by walle-fleet-sim; " \
