@@ -77,6 +77,7 @@ void sim_device_reinstall(struct sim_awake *awake)
         sim_facts_anew(&shard->facts, awake->device); // it may not boot in this wake
         shard->ledger.counters.reinstalls++;
         if (id != awake->id && shard->credentials != NULL) {
+            shard->ledger.counters.unenrolled += sim_awake_credential(awake).size > 0;
             sim_credentials_drop(shard->credentials, shard->first + awake->device);
         }
     }
