@@ -65,6 +65,9 @@ void sim_device_reinstall(struct sim_awake *awake)
     struct sim_shard *shard = awake->shard;
     struct sim_device *device = &shard->devices[awake->device];
     uint64_t id = awake->id;
+    if (awake->faulty.lost) { // whether it boots in this wake or dies before
+        sim_facts_anew(&shard->facts, awake->device);
+    }
     uint32_t when = sim_population_reinstalled(&shard->population, awake->index, &id);
     if (when == 0 || device->wakes < when) {
         return;

@@ -15,8 +15,8 @@ BASE_NODISCARD enum base_status sim_enrol_open(const struct sim_options *options
 // What the device shows; empty: nothing. Valid for the whole run.
 struct base_str sim_awake_credential(const struct sim_awake *awake);
 // Are there credentials to be had, and has the device none?
-// A device that is installed anew before this wake has nothing that it had; as another one it
-// enrols.
+// What a fault took is not missed. A device that is installed anew has nothing it had; as another
+// it enrols.
 void sim_device_reinstall(struct sim_awake *awake);
 bool sim_enrol_needed(const struct sim_awake *awake);
 // Asks. `memory` is the runtime's, SIM_ENROLLING_BYTES_MAX of it.
