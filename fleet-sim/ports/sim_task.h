@@ -40,7 +40,8 @@ struct sim_run_data {
     struct dev_feature_store *features;
     uint64_t now_us;
     bool real;
-    bool shares; // its run may be another's with the same files, which are verified
+    bool shares;       // its run may be another's with the same files, which are verified
+    bool virtual_time; // its time is counted in units of work, which every machine has alike
 };
 
 // `runner` must stay where it is. `store` (NULL: none): whose content is checked once. It outlives

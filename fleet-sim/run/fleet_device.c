@@ -451,6 +451,7 @@ static void run_on_vm(struct sim_shard *shard, struct sim_awake *awake, bool pla
     uint64_t compared = checks->compared + runs->compared;
     uint64_t mismatches = checks->mismatches + runs->mismatches;
     data.real = awake->real;
+    data.virtual_time = shard->virtual_time;
     data.shares = shard->virtual_time && plain && awake->active == NULL;
     sim_runner_run(&shard->runner, &shard->job.job, &data, end);
     shard->ledger.counters.real_compared += checks->compared + runs->compared - compared;

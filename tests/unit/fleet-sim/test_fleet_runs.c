@@ -154,6 +154,24 @@ static void a_real_run_is_compared(void **state)
     assert_int_equal(runner.runs.shared, 0);
 }
 
+// In virtual time a run takes what it does, however slow the machine is meanwhile.
+static void time_is_counted_in_work(void **state)
+{
+    (void)state;
+    struct sim_task_end end;
+    compile("while True:\n    pass\n", 1);
+    manifest.time_ms = 20;
+    for (int virtual_time = 0; virtual_time < 2; virtual_time++) {
+        const struct sim_run_data data = {.virtual_time = virtual_time == 1};
+        sim_runner_run(&runner, &job, &data, &end);
+        assert_int_equal(end.end.outcome, WIRE_OUTCOME_FAIL_TIMEOUT);
+        const char *why = virtual_time == 1 ? "instruction budget of 200000 used up"
+                                            : "time budget of 20 ms used up";
+        assert_non_null(strstr(end.detail, why));
+    }
+    manifest.time_ms = 0;
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -173,6 +191,7 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(time_is_counted_in_work, setup, teardown),
         cmocka_unit_test_setup_teardown(what_looks_at_nothing_is_shared, setup, teardown),
         cmocka_unit_test_setup_teardown(each_version_has_its_own, setup, teardown),
         cmocka_unit_test_setup_teardown(who_may_not_share_does_not, setup, teardown),

@@ -151,7 +151,7 @@ static void strangers_take_no_offers_and_run_out_of_no_time(void **state)
 
 // ---- Silence and control
 
-static void compared(struct pol_stage *stage, uint32_t index)
+static void with_control(struct pol_stage *stage, uint32_t index)
 {
     stage->gate.rule = POL_GATE_SEQUENTIAL;
     stage->gate.max_rise_ppm = 50000;
@@ -173,7 +173,7 @@ static void control_and_the_silent_are_proven(void **state)
     (void)state;
     struct rig rig;
     struct gw_rollout_view view;
-    open_proven(&rig, compared);
+    open_proven(&rig, with_control);
     begin(&rig, 0x33, long_gray, 2);
     rig_command(&rig, 0x33, POL_COMMAND_START, &view);
     uint32_t updated = 0;
