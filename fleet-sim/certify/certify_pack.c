@@ -5,6 +5,7 @@
 
 #include "base/os/regular_file.h"
 #include "model/bad_release.h"
+#include "policy/stat/binomial.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -163,31 +164,7 @@ double sim_certify_share(uint32_t count, uint32_t statements)
     return count > 0 ? pow(wrong_each(statements), 1.0 / count) : 0;
 }
 
-// P(X <= seen) where each of `count` is it with this probability.
-static double binomial_below(uint32_t seen, uint32_t count, double rate)
-{
-    double sum = 0;
-    for (uint32_t k = 0; k <= seen; k++) {
-        double ways = lgamma(count + 1.0) - lgamma(k + 1.0) - lgamma(count - k + 1.0);
-        sum += exp(ways + k * log(rate) + (count - k) * log1p(-rate));
-    }
-    return sum;
-}
-
 double sim_certify_rate_bound(uint32_t seen, uint32_t count, uint32_t statements)
 {
-    double low = 0;
-    double high = 1;
-    if (seen >= count) {
-        return 1;
-    }
-    for (int i = 0; i < 60; i++) {
-        double middle = (low + high) / 2;
-        if (binomial_below(seen, count, middle) > wrong_each(statements)) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    return high;
+    return count > 0 ? pol_binomial_upper(seen, count, wrong_each(statements)) : 1;
 }

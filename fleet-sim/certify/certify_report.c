@@ -5,6 +5,7 @@
 
 #include "base/os/output_file.h"
 #include "base/version.h"
+#include "base/text/html_text.h"
 #include "report/report_svg.h"
 
 #include <stdlib.h>
@@ -191,7 +192,7 @@ static void chart_write(const struct sim_certify_result *result, const struct su
 static void about_row(const char *name, const char *value, FILE *file)
 {
     (void)fprintf(file, "<tr><th>%s<td>", name);
-    sim_html_text(file, value[0] != '\0' ? value : "not known");
+    base_html_text(file, value[0] != '\0' ? value : "not known");
     (void)fputs("</tr>\n", file);
 }
 
@@ -232,9 +233,9 @@ static void about_write(const struct sim_certify_result *result, FILE *file)
 static void row_write(const struct sums *sums, FILE *file)
 {
     (void)fputs("<tr><td>", file);
-    sim_html_text(file, sums->of->name);
+    base_html_text(file, sums->of->name);
     (void)fputs("<td><code>", file);
-    sim_html_text(file, sums->of->rule);
+    base_html_text(file, sums->of->rule);
     (void)fprintf(file, "</code><td class=n>%u of %u", sums->stopped, sums->runs);
     if (sums->through > 0) {
         (void)fprintf(file, ", not stopped in %u of %u", sums->through, sums->runs);

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/os/output_file.h"
 #include "base/version.h"
+#include "base/text/html_text.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -164,10 +165,10 @@ static void page_table(const struct sim_fork *fork, FILE *file)
         (void)fprintf(file, "<tr><td>%s<td>", branch->name);
         for (uint32_t i = 0; i < branch->act_count; i++) {
             (void)fputs(i > 0 ? "; at second " : "at second ", file);
-            sim_html_text(file, branch->acts[i]);
+            base_html_text(file, branch->acts[i]);
         }
         (void)fputs(branch->act_count == 0 ? "nothing is done<td>" : "<td>", file);
-        sim_html_text(file, branch->rollout);
+        base_html_text(file, branch->rollout);
         if (branch->broken[0] != '\0') {
             (void)fprintf(file, "<td>broken: %s", branch->broken);
         }
@@ -201,7 +202,7 @@ static enum base_status page_write(const struct sim_fork *fork, FILE *file)
 {
     sim_chart_page_begin(file, "Fork of a run");
     (void)fprintf(file, "<h1>What if, from second %u on</h1>\n<p>", fork->at_s);
-    sim_html_text(file, fork->version);
+    base_html_text(file, fork->version);
     (void)fprintf(file,
                   ", to second %u of virtual time. The devices and all draws are the same in each "
                   "column, and so is everything before second %u, as the digests say: a difference "
@@ -216,7 +217,7 @@ static enum base_status page_write(const struct sim_fork *fork, FILE *file)
                                      "it failed.");
     page_chart(fork, true, file);
     (void)fputs("<p class=note>walle-fleet-sim " BASE_PRODUCT_VERSION ", ", file);
-    sim_html_text(file, fork->out);
+    base_html_text(file, fork->out);
     (void)fputs("</p>\n", file);
     return ferror(file) != 0 ? BASE_ERR_IO : BASE_OK;
 }

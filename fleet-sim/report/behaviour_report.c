@@ -6,6 +6,7 @@
 #include "report/behaviour_report.h"
 
 #include "base/alloc.h"
+#include "base/text/html_text.h"
 #include "pipeline/declaration_check.h"
 #include "report/report_svg.h"
 
@@ -158,13 +159,13 @@ static void trigger_table(const struct sim_tally *tally, FILE *file)
         (void)starts_of(tally, t->task_id, &name);
         bool never = sim_trigger_miss(t, miss, sizeof(miss));
         (void)fputs("<tr><td>", file);
-        sim_html_text(file, name);
+        base_html_text(file, name);
         (void)fputs("<td><code>", file);
-        sim_html_text(file, t->text);
+        base_html_text(file, t->text);
         (void)fprintf(file, "</code><td class=n>%llu<td class=n>%.2f<td class=%s>",
                       (unsigned long long)t->matches, ratio(t->matches, t->sessions),
                       never ? "bad" : "good");
-        sim_html_text(file, miss);
+        base_html_text(file, miss);
         (void)fputs("</tr>\n", file);
     }
     (void)fputs("</table>\n", file);
@@ -179,7 +180,7 @@ static void task_table(const struct sim_tally *tally, FILE *file)
     for (uint32_t i = 0; i < tally->task_count; i++) {
         const struct sim_task_tally *t = &tally->tasks[i];
         (void)fputs("<tr><td>", file);
-        sim_html_text(file, t->name);
+        base_html_text(file, t->name);
         (void)fprintf(
             file,
             "<td class=n>%llu<td class=n>%llu<td class=n>%llu<td class=n>%.2f<td "
@@ -307,7 +308,7 @@ void sim_behaviour_section(const struct sim_run_result *result, FILE *file)
     (void)fprintf(file, "%llu sessions on %llu devices (%.1f hours of use), events from <code>",
                   (unsigned long long)s->sessions, (unsigned long long)s->devices,
                   (double)s->played_ms / 3.6e6);
-    sim_html_text(file, result->options->behaviour);
+    base_html_text(file, result->options->behaviour);
     (void)fprintf(
         file,
         "</code>: %llu recorded, %llu of them kept for a task; %llu matches to start "

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/check.h"
+#include "base/text/html_text.h"
 #include "report/report_svg.h"
 
 #include <string.h>
@@ -236,7 +237,7 @@ void sim_ideal_section(const struct sim_run_result *result, FILE *file)
     }
     sim_release_text(result, ideal.version, version);
     (void)fputs("<h2>Delay over ideal of ", file);
-    sim_html_text(file, version);
+    base_html_text(file, version);
     (void)fputs("</h2>\n<p class=note>The ideal: every device has the version the moment it comes "
                 "online. What lies between the curves are the stages, the waits between check-ins, "
                 "the network and the gateway.</p>\n",

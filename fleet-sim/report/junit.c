@@ -6,6 +6,7 @@
 
 #include "base/version.h"
 #include "base/visible.h"
+#include "base/text/html_text.h"
 #include "report/report_svg.h"
 #include "report/thresholds.h"
 
@@ -36,7 +37,7 @@ static void escaped(const char *text, FILE *file)
             memmove(at + 1, at + 3, strlen(at + 3) + 1);
         }
     }
-    sim_html_text(file, shown);
+    base_html_text(file, shown);
 }
 
 static void attribute(const char *name, const char *value, FILE *file)

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/check.h"
+#include "base/text/html_text.h"
 #include "report/latency_text.h"
 #include "report/report_svg.h"
 
@@ -176,7 +177,7 @@ void sim_page_coverage(const struct sim_run_result *result, struct sim_columns *
             char version[SIM_RELEASE_TEXT_MAX];
             sim_release_text(result, v, version);
             (void)fputs("<h2>Coverage of ", file);
-            sim_html_text(file, version);
+            base_html_text(file, version);
             (void)fputs("</h2>\n", file);
             coverage_chart(result, columns, v, file);
         }

@@ -4,6 +4,7 @@
 #include "report/report_parts.h"
 
 #include "base/check.h"
+#include "base/text/html_text.h"
 #include "report/report_svg.h"
 
 #include <stdlib.h>
@@ -22,7 +23,7 @@ void sim_page_slice(const struct sim_run_result *result, FILE *file)
     (void)fputs("<h2>Where the failures are</h2>\n", file);
     if (result->slice.cond_count == 0) {
         (void)fputs("<p>", file);
-        sim_html_text(file, version);
+        base_html_text(file, version);
         (void)fprintf(file, " failed on %llu of %llu devices: %s.</p>\n",
                       (unsigned long long)result->slice.failed_total,
                       (unsigned long long)result->slice.devices_total,
@@ -32,9 +33,9 @@ void sim_page_slice(const struct sim_run_result *result, FILE *file)
     sim_slice_text(&result->slice, text);
     (void)fprintf(file, "<div class=slice>%.1f %% of the failures of ",
                   sim_slice_support(&result->slice) * 100);
-    sim_html_text(file, version);
+    base_html_text(file, version);
     (void)fputs(" are on devices with <code>", file);
-    sim_html_text(file, text);
+    base_html_text(file, text);
     (void)fprintf(
         file,
         "</code>, of which %.1f %% failed (%llu of %llu; %llu failures on %llu devices "
@@ -95,7 +96,7 @@ static void line_write(const struct line *line, double scale, double fleet, FILE
     base_assert(scale > 0);
     (void)fprintf(file, "<tr%s><td>%s = ", apart ? " class=apart" : "",
                   sim_trait_name(line->trait));
-    sim_html_text(file, line->name);
+    base_html_text(file, line->name);
     (void)fprintf(
         file, "<td class=n>%llu<td class=n>%llu<td class=n>%.2f %%<td class=n>%.2f to %.2f %%",
         (unsigned long long)line->cohort->devices, (unsigned long long)line->cohort->failed,
@@ -117,7 +118,7 @@ static void clean_write(const struct line *lines, uint32_t count, FILE *file)
     (void)fprintf(file, "<p class=note>No failure in %u cohort%s: ", count, count > 1 ? "s" : "");
     for (uint32_t i = 0; i < count; i++) {
         (void)fprintf(file, "%s%s = ", i > 0 ? ", " : "", sim_trait_name(lines[i].trait));
-        sim_html_text(file, lines[i].name);
+        base_html_text(file, lines[i].name);
         (void)fprintf(file, " (%llu)", (unsigned long long)lines[i].cohort->devices);
         high = lines[i].high > high ? lines[i].high : high;
     }
@@ -157,7 +158,7 @@ void sim_page_cohorts(const struct sim_run_result *result, FILE *file)
     uint64_t devices = result->slice.devices_total;
     sim_release_text(result, result->focus, version);
     (void)fputs("<h2>Failure rate per cohort, ", file);
-    sim_html_text(file, version);
+    base_html_text(file, version);
     (void)fputs("</h2>\n", file);
     if (result->slice.failed_total == 0) {
         double low, high;

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/version.h"
+#include "base/text/html_text.h"
 #include "ports/sim_delay.h"
 #include "report/report_svg.h"
 #include "report/thresholds.h"
@@ -15,9 +16,9 @@
 static void tile(FILE *file, const char *value, const char *label)
 {
     (void)fputs("<div class=tile><b>", file);
-    sim_html_text(file, value);
+    base_html_text(file, value);
     (void)fputs("</b><span>", file);
-    sim_html_text(file, label);
+    base_html_text(file, label);
     (void)fputs("</span></div>\n", file);
 }
 
@@ -63,7 +64,7 @@ static void about_row(const char *name, const char *value, FILE *file)
 {
     if (value[0] != '\0') {
         (void)fprintf(file, "<tr><th>%s<td>", name);
-        sim_html_text(file, value);
+        base_html_text(file, value);
         (void)fputs("</tr>\n", file);
     }
 }
@@ -96,7 +97,7 @@ static void population_row(const struct sim_run_result *result, FILE *file)
                   devices, (unsigned long long)options->seed, options->beta_per_10000 / 100.0);
     if (options->population[0] != '\0') {
         (void)fputs("; by the tables of <code>", file);
-        sim_html_text(file, options->population);
+        base_html_text(file, options->population);
         (void)fputs("</code>", file);
     } else {
         (void)fputs("; by the built-in tables", file);
@@ -106,7 +107,7 @@ static void population_row(const struct sim_run_result *result, FILE *file)
     }
     if (options->target != NULL) {
         (void)fputs("; only such as <code>", file);
-        sim_html_text(file, options->target_text);
+        base_html_text(file, options->target_text);
         (void)fputs("</code> means", file);
     }
     uint32_t values =
@@ -116,7 +117,7 @@ static void population_row(const struct sim_run_result *result, FILE *file)
         uint64_t all = result->slice.devices_total;
         if (c->devices > 0 && all > 0) {
             (void)fputs("; ", file);
-            sim_html_text(file, sim_trait_text(options->people, SIM_TRAIT_OS, v));
+            base_html_text(file, sim_trait_text(options->people, SIM_TRAIT_OS, v));
             (void)fprintf(file, " %.1f %%", 100.0 * (double)c->devices / (double)all);
         }
     }
@@ -131,7 +132,7 @@ static void online_row(const struct sim_options *options, FILE *file)
 {
     if (options->arrivals_shape[0] != '\0') {
         (void)fputs("<tr><th>online<td>they come as <code>", file);
-        sim_html_text(file, options->arrivals_shape);
+        base_html_text(file, options->arrivals_shape);
         (void)fputs("</code> says", file);
     } else {
         char rate[64];
@@ -309,11 +310,11 @@ static void rollout_rows(const struct sim_run_result *result, FILE *file)
         sim_rollout_text(told, text);
         const struct verdict_word word = rollout_word(result, told);
         cell_start("rollout", word.class, word.word, file);
-        sim_html_text(file, told->seen.task);
+        base_html_text(file, told->seen.task);
         (void)fputc(' ', file);
-        sim_html_text(file, told->seen.version);
+        base_html_text(file, told->seen.version);
         (void)fputs(": ", file);
-        sim_html_text(file, text);
+        base_html_text(file, text);
         (void)fprintf(file, " <span class=note>(%016llx)</span></tr>\n",
                       (unsigned long long)told->seen.id);
     }
@@ -341,7 +342,7 @@ static void release_rows(const struct sim_run_result *result, FILE *file)
                    : c->failed > 0 ? "some failed"
                                    : "none failed",
                    file);
-        sim_html_text(file, release);
+        base_html_text(file, release);
         (void)fprintf(file,
                       ": %llu offered, %llu ran it to a good end, %llu failed, %llu without an end "
                       "so far; %lld run it now</tr>\n",
@@ -368,7 +369,7 @@ static void invariant_row(const struct sim_run_result *result, FILE *file)
         const struct sim_oracle_result *oracle = &result->verdict.oracle[i];
         if (oracle->checked && !oracle->holds) {
             (void)fprintf(file, "%snot so: ", comma);
-            sim_html_text(file, sim_oracle_text((enum sim_oracle)i));
+            base_html_text(file, sim_oracle_text((enum sim_oracle)i));
             (void)fprintf(file, " (%llu of %llu)", (unsigned long long)oracle->violations,
                           (unsigned long long)oracle->population);
             comma = "; ";
@@ -453,9 +454,9 @@ static void untested_absent(const struct sim_run_result *result, FILE *file)
         const char *nothing = sim_oracle_nothing((enum sim_oracle)i, oracle);
         if (nothing != NULL) {
             (void)fputs("<li>that ", file);
-            sim_html_text(file, sim_oracle_text((enum sim_oracle)i));
+            base_html_text(file, sim_oracle_text((enum sim_oracle)i));
             (void)fputs(": ", file);
-            sim_html_text(file, nothing);
+            base_html_text(file, nothing);
             (void)fputc('\n', file);
         }
     }
@@ -537,10 +538,10 @@ static void title(const struct sim_run_result *result, FILE *file)
                       result->options->threshold_count > 0 ? "; and every threshold holds" : "");
     }
     (void)fputs("<p class=note>Ended: ", file);
-    sim_html_text(file, result->ended);
+    base_html_text(file, result->ended);
     if (result->cause[0] != '\0') {
         (void)fputs(".</p>\n<p class=bad>Because: ", file);
-        sim_html_text(file, result->cause);
+        base_html_text(file, result->cause);
     } else if (result->outcome == SIM_OUTCOME_FAILED && !result->verdict.holds) {
         (void)fputs(".</p>\n<p class=bad>Because: an invariant broke, see below", file);
     }

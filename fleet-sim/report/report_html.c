@@ -3,6 +3,8 @@
 // coverage over time, who failed, how long things took, what the gateway had to do, and how to
 // repeat the run. run_result.c has it written on the coordinator's thread.
 #include "report/behaviour_report.h"
+
+#include "base/text/html_text.h"
 #include "report/delay_ideal.h"
 #include "report/report_parts.h"
 #include "report/report_svg.h"
@@ -81,7 +83,7 @@ static void trust_section(const struct sim_run_result *result, FILE *file)
     sim_trust_text(&result->trust, &result->counters, text);
     if (text[0] != 0) {
         (void)fputs("<p class=note>Trust: ", file);
-        sim_html_text(file, text);
+        base_html_text(file, text);
         (void)fputs(".</p>\n", file);
     }
 }
@@ -118,9 +120,9 @@ static void oracle_section(const struct sim_run_result *result, FILE *file)
         const char *nothing = sim_oracle_nothing((enum sim_oracle)i, oracle);
         if (nothing != NULL && oracle->violations == 0) {
             (void)fputs("<tr><td class=note>compared nothing<td>", file);
-            sim_html_text(file, sim_oracle_text((enum sim_oracle)i));
+            base_html_text(file, sim_oracle_text((enum sim_oracle)i));
             (void)fputs("<td class=\"n note\">", file);
-            sim_html_text(file, nothing);
+            base_html_text(file, nothing);
             (void)fputs("</tr>\n", file);
             continue;
         }
@@ -146,7 +148,7 @@ static void threshold_section(const struct sim_run_result *result, FILE *file)
         sim_threshold_said(result, i, said);
         (void)fprintf(file, "<tr><td class=%s>%s<td>", holds ? "good" : "bad",
                       holds ? "holds" : "missed");
-        sim_html_text(file, said);
+        base_html_text(file, said);
         (void)fputs("</tr>\n", file);
     }
     (void)fputs("</table>\n", file);
@@ -155,8 +157,8 @@ static void threshold_section(const struct sim_run_result *result, FILE *file)
 static void repeat_section(const struct sim_run_result *result, FILE *file)
 {
     (void)fputs("<h2>To repeat it</h2>\n<p><code>", file);
-    sim_html_text(file, result->options->repro[0] != '\0' ? result->options->repro
-                                                          : result->options->command);
+    base_html_text(file, result->options->repro[0] != '\0' ? result->options->repro
+                                                           : result->options->command);
     (void)fprintf(file,
                   "</code></p>\n<p class=note>Seed %llu. Devices share %u carrier connections as "
                   "HTTP/2 streams, %u have a connection of their own: shared connections hide "

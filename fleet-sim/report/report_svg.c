@@ -5,6 +5,7 @@
 #include "report/report_svg.h"
 
 #include "base/check.h"
+#include "base/text/html_text.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -70,29 +71,6 @@ void sim_short_number(double value, char out[24])
         (void)snprintf(out, 24, "%.3gk", value / 1e3);
     } else {
         (void)snprintf(out, 24, "%.4g", value);
-    }
-}
-
-void sim_html_text(FILE *file, const char *text)
-{
-    for (; *text != 0; text++) {
-        switch (*text) {
-        case '&':
-            (void)fputs("&amp;", file);
-            break;
-        case '<':
-            (void)fputs("&lt;", file);
-            break;
-        case '>':
-            (void)fputs("&gt;", file);
-            break;
-        case '"':
-            (void)fputs("&quot;", file);
-            break;
-        default:
-            (void)fputc((unsigned char)*text < 0x20 ? ' ' : *text, file);
-            break;
-        }
     }
 }
 
@@ -216,7 +194,7 @@ static void marks(const struct sim_chart *chart, const struct frame *frame,
             (void)snprintf(text, sizeof(text), "%s", chart->mark_text[i]);
             (void)fprintf(file, "<text class=marktext x=%.1f y=%.1f text-anchor=%s>",
                           label->x + (label->left ? -4 : 4), y + 10, label->left ? "end" : "start");
-            sim_html_text(file, text);
+            base_html_text(file, text);
             (void)fputs("</text>\n", file);
         }
     }
@@ -233,7 +211,7 @@ static void legend(const struct sim_chart *chart, FILE *file)
     (void)fputs("<div class=legend>", file);
     for (uint32_t s = 0; s < chart->series_count; s++) {
         (void)fprintf(file, "<span><i class=\"key s%u\"></i>", s);
-        sim_html_text(file, chart->series[s].name);
+        base_html_text(file, chart->series[s].name);
         (void)fputs("</span>", file);
     }
     (void)fputs("</div>\n", file);

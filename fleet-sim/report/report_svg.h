@@ -40,7 +40,5 @@ void sim_chart_page_begin(FILE *file, const char *title);
 double sim_chart_step(double span);
 // Number with a unit suffix: 1200 -> "1.2k".
 void sim_short_number(double value, char out[24]);
-// Text with &, <, > and quotes escaped.
-void sim_html_text(FILE *file, const char *text);
 
 #endif

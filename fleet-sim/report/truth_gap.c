@@ -5,6 +5,7 @@
 #include "report/truth_gap.h"
 
 #include "base/check.h"
+#include "base/text/html_text.h"
 #include "report/report_svg.h"
 
 #include <math.h>
@@ -124,7 +125,7 @@ static void version_write(const struct sim_run_result *result, uint8_t version, 
     sim_gap_of(result, version, &gap);
     sim_release_text(result, version, release);
     (void)fputs("<table class=fit><tr><th>devices of ", file);
-    sim_html_text(file, release);
+    base_html_text(file, release);
     (void)fputs("<th class=n>really<th class=n>the gateway counts<th class=n>gap<th class=n>of "
                 "the truth</tr>\n",
                 file);

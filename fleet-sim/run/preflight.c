@@ -16,7 +16,7 @@
 #define STATE_BYTES_EXPECTED 48 // bases and free cells included
 // Of a device in virtual time: its record in the gateway's store, the tables that find it, and what
 // the core knows of it without looking there.
-#define GATEWAY_BYTES_EXPECTED 400
+#define GATEWAY_BYTES_EXPECTED 300
 #define CARRIER_BYTES          (256 * 1024) // session, records and buffers of a carrier under load
 #define DEDICATED_BYTES        (20 * 1024)
 #define DEDICATED_TLS_BYTES    (30 * 1024)

@@ -26,7 +26,7 @@ void base_html_text(FILE *file, const char *text)
             fputs("&#39;", file);
             break;
         default:
-            fputc(*text, file);
+            fputc((unsigned char)*text < 0x20 ? ' ' : *text, file);
         }
     }
 }

@@ -4,7 +4,8 @@
 
 #include <stdio.h>
 
-// `text` with &, <, > and both quotes escaped: good between tags and in a quoted attribute.
+// `text` with &, <, > and both quotes escaped, control characters as spaces: good between tags and
+// in a quoted attribute.
 void base_html_text(FILE *file, const char *text);
 
 #endif
