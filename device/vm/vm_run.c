@@ -190,8 +190,8 @@ static mp_code_state_t *frame_new(mp_obj_fun_bc_t *function)
 #pragma GCC diagnostic pop
 
 // Executes the entry module's function, from its beginning or from where its frame is. Raises what
-// the script raises.
-static void main_execute(mp_code_state_t *frame)
+// the script raises. A call of its own: what lies below it was cleared.
+static __attribute__((noinline)) void main_execute(mp_code_state_t *frame)
 {
     stack_clear();
     mp_vm_return_kind_t how = mp_execute_bytecode(frame, MP_OBJ_NULL);
@@ -201,22 +201,25 @@ static void main_execute(mp_code_state_t *frame)
     }
 }
 
-static void main_begin(struct dev_vm *vm, mp_obj_t function)
+// The frame in which the entry module's function is to be executed; NULL: nothing is left to do.
+static mp_code_state_t *main_begin(struct dev_vm *vm, mp_obj_t function)
 {
     if (mp_obj_get_type(function) != &mp_type_fun_bc) { // a generator, which nobody goes through
         mp_call_function_0(function);
-        return;
+        return NULL;
     }
     mp_cstack_check();
     mp_code_state_t *frame = frame_new(MP_OBJ_TO_PTR(function));
     MP_STATE_VM(dev_vm_main) = frame;
     vm->main = frame;
     vm->main_first = frame->ip;
-    main_execute(frame);
+    return frame;
 }
 
-// Loads and executes the entry module. Raises what the script raises.
-static void entry_execute(struct dev_vm *vm, const struct dev_vm_module *module)
+// Loads the entry module. What loading leaves on the stack and in registers is gone when it
+// returns: the collector would keep for this run what it does not for one that begins warm.
+static __attribute__((noinline)) mp_code_state_t *entry_load(struct dev_vm *vm,
+                                                             const struct dev_vm_module *module)
 {
     vm->loading = true;
     mp_init();
@@ -229,10 +232,11 @@ static void entry_execute(struct dev_vm *vm, const struct dev_vm_module *module)
     mp_raw_code_load(&reader, &compiled);
     mp_obj_t main = mp_make_function_from_proto_fun(compiled.rc, context, NULL);
     vm->loading = false;
-    if (!vm->load_only) {
-        dev_vm_config_prepare(vm);
-        main_begin(vm, main);
+    if (vm->load_only) {
+        return NULL;
     }
+    dev_vm_config_prepare(vm);
+    return main_begin(vm, main);
 }
 
 // In a frame of its own, below `stack_top`: what it holds in registers and on the stack is what the
@@ -243,10 +247,10 @@ static __attribute__((noinline)) void run_script(struct dev_vm *vm,
     nlr_buf_t nlr;
     vm->abort_target = &nlr;
     if (nlr_push(&nlr) == 0) {
-        if (vm->warm) {
-            main_execute(vm->main);
-        } else {
-            entry_execute(vm, module);
+        mp_code_state_t *frame = vm->warm ? vm->main : entry_load(vm, module);
+        stack_clear();
+        if (frame != NULL) {
+            main_execute(frame);
         }
         nlr_pop();
         vm->out->end = DEV_VM_FINISHED;
