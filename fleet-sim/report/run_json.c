@@ -160,21 +160,41 @@ static json_t *slice(const struct sim_run_result *result)
 static json_t *totals(const struct sim_run_result *result)
 {
     const struct sim_counters *c = &result->counters;
-    return json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
-        "s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-        "arrived", number(c->arrived), "wakes", number(c->wakes), "skipped", number(c->skipped),
-        "checkins", number(c->checkins), "requests", number(c->requests), "request_errors",
-        number(c->request_errors), "response_bytes", number(c->response_bytes), "runs",
-        number(c->runs), "run_failures", number(c->run_failures), "crashes", number(c->crashes),
-        "reinstalls", number(c->reinstalls), "activations", number(c->activations), "marked",
-        number(c->marked), "rollbacks", number(c->rollbacks), "refused_offers",
-        number(c->refused_offers), "reconnects", number(c->reconnects), "shared_hash_bytes",
-        number(c->shared_hash_bytes), "real_hash_bytes", number(c->real_hash_bytes),
-        "exclusive_runs", number(c->exclusive_runs), "enrolled", number(c->enrolled), "unenrolled",
-        number(c->unenrolled), "enrol_refused", number(c->enrol_refused), "enrolled_before",
-        number(c->enrolled_before), "unauthorized", number(c->unauthorized), "no_room",
-        number(c->no_room));
+    const struct {
+        const char *name;
+        uint64_t count;
+    } all[] = {
+        {"arrived", c->arrived},
+        {"wakes", c->wakes},
+        {"skipped", c->skipped},
+        {"checkins", c->checkins},
+        {"requests", c->requests},
+        {"request_errors", c->request_errors},
+        {"response_bytes", c->response_bytes},
+        {"runs", c->runs},
+        {"run_failures", c->run_failures},
+        {"crashes", c->crashes},
+        {"reinstalls", c->reinstalls},
+        {"activations", c->activations},
+        {"marked", c->marked},
+        {"rollbacks", c->rollbacks},
+        {"refused_offers", c->refused_offers},
+        {"reconnects", c->reconnects},
+        {"shared_hash_bytes", c->shared_hash_bytes},
+        {"real_hash_bytes", c->real_hash_bytes},
+        {"exclusive_runs", c->exclusive_runs},
+        {"enrolled", c->enrolled},
+        {"unenrolled", c->unenrolled},
+        {"enrol_refused", c->enrol_refused},
+        {"enrolled_before", c->enrolled_before},
+        {"unauthorized", c->unauthorized},
+        {"no_room", c->no_room},
+    };
+    json_t *root = json_object();
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        (void)json_object_set_new(root, all[i].name, number(all[i].count));
+    }
+    return root;
 }
 
 // What a sample of the devices did for real beside the work that all others share.
