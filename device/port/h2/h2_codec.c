@@ -349,11 +349,12 @@ enum base_status h2_codec_submit(struct h2_client *client, const struct h2_reque
     fields[count++] =
         field(BASE_STR(":authority"), authority, (uint8_t)(fixed | NGHTTP2_NV_FLAG_NO_COPY_VALUE));
     fields[count++] = field(BASE_STR(":path"), request->path, fixed);
+    h2_fields_request(&client->fields);
     for (uint32_t i = 0; i < request->header_count; i++) {
-        // Not put into the compression table: a connection here carries many devices, each with an
-        // identity of its own, which would push everything else out of it.
-        fields[count++] =
-            field(request->headers[i].name, request->headers[i].value, NGHTTP2_NV_FLAG_NO_INDEX);
+        struct base_str name = request->headers[i].name;
+        struct base_str value = request->headers[i].value;
+        bool indexed = h2_fields_index(&client->fields, name, value);
+        fields[count++] = field(name, value, indexed ? 0 : NGHTTP2_NV_FLAG_NO_INDEX);
     }
     nghttp2_data_provider provider = {.source = {.ptr = stream}, .read_callback = h2_body_read};
     size_t body_bytes = base_fifo_size(&stream->body);

@@ -5,6 +5,7 @@
 
 #include "base/fifo.h"
 #include "h2/h2_client.h"
+#include "h2/h2_fields.h"
 
 #include <event2/event.h>
 #include <event2/event_struct.h>
@@ -57,6 +58,7 @@ struct h2_client {
     struct h2_tls *tls;
     struct h2_stream *streams; // accepted and not ended
     struct h2_stream *pool;
+    struct h2_fields fields; // of requests
     struct event read_event;
     struct event write_event; // pending only while the socket does not take more
     struct event flush_event; // activated by hand: one flush per loop turn

@@ -41,6 +41,8 @@ struct fixture {
     enum base_status gone_status;
     bool free_in_end;
     bool resumed;
+    char device[64]; // as the server had it last
+    char profile[128];
     uint8_t *big;
 };
 
@@ -99,6 +101,10 @@ static void handle(void *ctx, const struct h2t_request *request, struct h2t_repl
 {
     struct fixture *fixture = ctx;
     fixture->resumed = request->resumed;
+    (void)snprintf(fixture->device, sizeof(fixture->device), "%.*s", (int)request->device.size,
+                   request->device.data);
+    (void)snprintf(fixture->profile, sizeof(fixture->profile), "%.*s", (int)request->profile.size,
+                   request->profile.data);
     if (base_str_equal(request->path, BASE_STR("/echo"))) {
         char *copy = (char *)fixture->big;
         memcpy(copy, request->body, request->body_bytes);
@@ -484,6 +490,47 @@ static void test_many_headers_are_refused(void **state)
     fixture_stop(&fixture);
 }
 
+#define PROFILE_TEXT                                                                               \
+    "ZnJvbSBoZXJlIG9uIGl0IGlzIGFsd2F5cyB0aGUgc2FtZSBmb3Igb25lIGRldmljZSBhbmQgYW5vdGhlcg"
+
+// A request with these fields; returns the bytes it took. The server had them as they are.
+static uint64_t fields_cost(struct fixture *fixture, int number, const char *device)
+{
+    const struct h2_header headers[] = {{BASE_STR("walle-device"), base_str_of(device)},
+                                        {BASE_STR("walle-profile"), BASE_STR(PROFILE_TEXT)}};
+    uint64_t read = 0;
+    uint64_t before = 0;
+    uint64_t after = 0;
+    h2_client_traffic(fixture->client, &read, &before);
+    request_body(fixture, number, "/empty", headers, 2, NULL, 0);
+    run(fixture, fixture->ended + 1);
+    h2_client_traffic(fixture->client, &read, &after);
+    assert_string_equal(fixture->device, device);
+    assert_string_equal(fixture->profile, PROFILE_TEXT);
+    return after - before;
+}
+
+static void test_fields_that_stay_are_short(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_start(&fixture, false, 0);
+    request(&fixture, 0, "/empty"); // the preface, and what is said to begin with
+    run(&fixture, 1);
+    uint64_t whole = 0;
+    for (int i = 1; i < 40; i++) { // the table has them from the 32nd request on
+        uint64_t cost = fields_cost(&fixture, i, "00000000000004d2");
+        whole = i == 2 ? cost : whole;
+        assert_true(i < 34 || cost + 90 < whole);
+    }
+    // Another device: its name beside the table, and so for good; the profile is in it.
+    uint64_t other = fields_cost(&fixture, 40, "00000000000004d3");
+    uint64_t first_again = fields_cost(&fixture, 41, "00000000000004d2");
+    assert_true(other + 70 < whole);
+    assert_int_equal(other, first_again);
+    fixture_stop(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -499,6 +546,7 @@ int main(void)
         cmocka_unit_test(test_free_from_callback),
         cmocka_unit_test(test_nobody_listens),
         cmocka_unit_test(test_many_headers_are_refused),
+        cmocka_unit_test(test_fields_that_stay_are_short),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
