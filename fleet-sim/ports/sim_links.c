@@ -5,6 +5,7 @@
 // code of its own may still be on the stack.
 #include "ports/sim_links.h"
 
+#include "base/os/block_pool.h"
 #include "base/prng.h"
 #include "model/wheel.h"
 #include "posix/posix_request.h"
@@ -39,6 +40,7 @@ struct sim_links {
     uint64_t reconnects;
     uint64_t start_us;
     struct sim_wheel wheel;
+    struct base_block_pool blocks; // of all connections' codecs
     struct base_prng prng;
     uint32_t *dead; // indexes of dead links
     uint32_t dead_count;
@@ -169,6 +171,7 @@ static enum base_status connect_link(struct sim_link *link)
         .tls = own ? links->options.own_tls : links->options.tls,
         .source_address = base_str_of(source),
         .small = own,
+        .blocks = &links->blocks,
     };
     struct h2_events events = {.head = on_head,
                                .body = on_body,
@@ -242,6 +245,7 @@ void sim_links_free(struct sim_links *links)
         links->items[i].client = NULL;
         h2_client_free(client);
     }
+    base_block_pool_done(&links->blocks);
     sim_wheel_done(&links->wheel);
     const struct base_alloc_port *alloc = links->options.alloc;
     alloc->release(alloc->ctx, links->items);

@@ -140,7 +140,7 @@ static enum base_status authority_set(struct h2_client *client, const struct h2_
 static enum base_status client_setup(struct h2_client *client, const struct h2_options *options)
 {
     BASE_TRY(authority_set(client, options));
-    BASE_TRY(h2_codec_open(client, options->window_bytes));
+    BASE_TRY(h2_codec_open(client, options));
     return h2_socket_open(client, options);
 }
 

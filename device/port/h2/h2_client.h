@@ -15,6 +15,7 @@
 
 #define H2_CLIENT_BODY_MAX (128u * 1024) // of one open body, waiting to be sent
 
+struct base_block_pool;
 struct event_base;
 struct h2_client;
 struct h2_tls; // shared TLS client context (sessions are kept for resumption)
@@ -83,6 +84,9 @@ struct h2_options {
     uint32_t window_bytes;          // per-stream receive window; 0: 65,535
     uint32_t connect_timeout_ms;    // 0 takes 10,000
     bool small;                     // shrink buffers: for thousands of connections
+    // Where the codec's small blocks come from and go to, of this thread; it must outlive the
+    // client. NULL: the heap.
+    struct base_block_pool *blocks;
 };
 
 // `ca_pem_path` NULL: the peer is not verified (development certificates in tests and simulations

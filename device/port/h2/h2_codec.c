@@ -10,6 +10,8 @@
 #include "h2_body.h"
 #include "h2_internal.h"
 
+#include "base/os/block_pool.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -294,7 +296,46 @@ static enum base_status submit_settings(struct h2_client *client, uint32_t windo
     return BASE_OK;
 }
 
-enum base_status h2_codec_open(struct h2_client *client, uint32_t window_bytes)
+// ---- Memory of a session whose blocks a pool keeps. nghttp2 copies the table, so it may be on the
+// stack. What it asks for zeroed, or larger, it asks for once: that is the heap's.
+
+static void *block_malloc(size_t size, void *pool)
+{
+    return base_block_alloc(pool, size);
+}
+
+static void block_free(void *block, void *pool)
+{
+    if (block != NULL) {
+        base_block_free(pool, block);
+    }
+}
+
+static void *block_calloc(size_t count, size_t size, void *pool)
+{
+    (void)pool;
+    return calloc(count, size);
+}
+
+static void *block_realloc(void *block, size_t size, void *pool)
+{
+    (void)pool;
+    return realloc(block, size);
+}
+
+static int session_new(struct h2_client *client, const nghttp2_session_callbacks *callbacks,
+                       const nghttp2_option *option, struct base_block_pool *blocks)
+{
+    nghttp2_mem memory = {.mem_user_data = blocks,
+                          .malloc = block_malloc,
+                          .free = block_free,
+                          .calloc = block_calloc,
+                          .realloc = block_realloc};
+    return nghttp2_session_client_new3(&client->session, callbacks, client, option,
+                                       blocks != NULL ? &memory : NULL);
+}
+
+enum base_status h2_codec_open(struct h2_client *client, const struct h2_options *options)
 {
     nghttp2_session_callbacks *callbacks = callbacks_new();
     nghttp2_option *option = NULL;
@@ -303,8 +344,8 @@ enum base_status h2_codec_open(struct h2_client *client, uint32_t window_bytes)
         if (client->small) {
             nghttp2_option_set_max_deflate_dynamic_table_size(option, SMALL_TABLE_BYTES);
         }
-        if (nghttp2_session_client_new2(&client->session, callbacks, client, option) == 0) {
-            status = submit_settings(client, window_bytes);
+        if (session_new(client, callbacks, option, options->blocks) == 0) {
+            status = submit_settings(client, options->window_bytes);
         }
     }
     nghttp2_option_del(option);

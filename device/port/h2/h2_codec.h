@@ -10,7 +10,8 @@
 
 struct h2_stream; // h2_internal.h
 
-BASE_NODISCARD enum base_status h2_codec_open(struct h2_client *client, uint32_t window_bytes);
+BASE_NODISCARD enum base_status h2_codec_open(struct h2_client *client,
+                                              const struct h2_options *options);
 BASE_NODISCARD enum base_status h2_codec_submit(struct h2_client *client,
                                                 const struct h2_request *request,
                                                 struct h2_stream *stream);

@@ -83,7 +83,7 @@ static void *h2_malloc(size_t size, void *ctx)
     struct gw_h2_memory *memory = ctx;
     void *block = NULL;
     if (!memory->creating) {
-        return gw_block_alloc(&memory->blocks, size);
+        return base_block_alloc(&memory->blocks, size);
     }
     if (size >= FRAME_BYTES_LEAST && size <= GW_H2_FRAME_BUFFER_BYTES &&
         !memory->frame_buffer_given) {
@@ -116,7 +116,7 @@ static void h2_free(void *block, void *ctx)
     struct gw_h2_memory *memory = ctx;
     if ((uintptr_t)block - memory->low >= memory->span) {
         if (block != memory->frame_buffer) {
-            gw_block_free(&memory->blocks, block);
+            base_block_free(&memory->blocks, block);
         }
         return;
     }
@@ -151,7 +151,7 @@ static void *h2_realloc(void *block, size_t size, void *ctx)
     if (size <= old_size) {
         return block;
     }
-    void *moved = gw_block_alloc(&memory->blocks, size);
+    void *moved = base_block_alloc(&memory->blocks, size);
     if (moved != NULL) {
         memcpy(moved, block, old_size);
         h2_free(block, ctx);
@@ -188,7 +188,7 @@ void gw_h2_memory_done(struct gw_h2_memory *memory)
     base_assert(memory->tables.freed_count == memory->tables.fresh);
     range_done(&memory->tables);
     range_done(&memory->rings);
-    gw_block_pool_done(&memory->blocks);
+    base_block_pool_done(&memory->blocks);
     free(memory->frame_buffer);
     memory->frame_buffer = NULL;
 }

@@ -15,7 +15,7 @@
 #define GW_H2_MEMORY_H
 
 #include "base/status.h"
-#include "http/memory/block_pool.h"
+#include "base/os/block_pool.h"
 
 #include <nghttp2/nghttp2.h>
 #include <stdint.h>
@@ -37,7 +37,7 @@ struct gw_h2_memory {
     uint8_t *frame_buffer;
     struct gw_h2_range tables;
     struct gw_h2_range rings;
-    struct gw_block_pool blocks;
+    struct base_block_pool blocks;
     uintptr_t low; // both ranges, and perhaps more, lie in [low, low + span)
     uintptr_t span;
     bool creating; // inside gw_h2_memory_session_new

@@ -3,6 +3,8 @@
 #include "h2/h2_client.h"
 #include "h2_test_server.h"
 
+#include "base/os/block_pool.h"
+
 #include <event2/event.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,6 +42,7 @@ struct fixture {
     int gone;
     enum base_status gone_status;
     bool free_in_end;
+    struct base_block_pool *blocks;
     bool resumed;
     char device[64]; // as the server had it last
     char profile[128];
@@ -152,6 +155,7 @@ static void client_start(struct fixture *fixture, const char *host)
         .port = h2t_server_port(fixture->server),
         .tls = fixture->tls,
         .source_address = BASE_STR("127.0.0.1"),
+        .blocks = fixture->blocks,
     };
     assert_int_equal(h2_client_new(fixture->base, &options, &events, &fixture->client), BASE_OK);
 }
@@ -531,6 +535,31 @@ static void test_fields_that_stay_are_short(void **state)
     fixture_stop(&fixture);
 }
 
+// What streams gave back is there for the next ones, of another connection too.
+static void test_blocks_of_a_pool(void **state)
+{
+    (void)state;
+    struct base_block_pool blocks = {0};
+    struct fixture fixture;
+    fixture_start(&fixture, false, 0);
+    h2_client_free(fixture.client);
+    fixture.blocks = &blocks;
+    client_start(&fixture, "127.0.0.1");
+    answers(&fixture);
+    size_t kept = blocks.kept_bytes;
+    assert_true(kept > 0);
+    request(&fixture, 20, "/empty");
+    assert_true(blocks.kept_bytes < kept);
+    run(&fixture, fixture.ended + 1);
+    assert_int_equal(fixture.exchanges[20].status, BASE_OK);
+    h2_client_free(fixture.client);
+    client_start(&fixture, "127.0.0.1");
+    big_bodies(&fixture);
+    fixture_stop(&fixture);
+    assert_true(blocks.kept_bytes > kept);
+    base_block_pool_done(&blocks);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -547,6 +576,7 @@ int main(void)
         cmocka_unit_test(test_nobody_listens),
         cmocka_unit_test(test_many_headers_are_refused),
         cmocka_unit_test(test_fields_that_stay_are_short),
+        cmocka_unit_test(test_blocks_of_a_pool),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,46 +1,46 @@
 // What was given back is given again for what it holds, no more is kept than may be, and nothing is
 // lost.
-#include "http/memory/block_pool.h"
+#include "base/os/block_pool.h"
 
 #include "test_kit.h"
 
 #include <malloc.h>
 
-static struct gw_block_pool pool;
+static struct base_block_pool pool;
 
 static void test_given_again_by_size(void **state)
 {
     (void)state;
-    void *small = gw_block_alloc(&pool, 1);
-    void *large = gw_block_alloc(&pool, 200);
+    void *small = base_block_alloc(&pool, 1);
+    void *large = base_block_alloc(&pool, 200);
     assert_non_null(small);
     assert_non_null(large);
-    gw_block_free(&pool, small);
-    gw_block_free(&pool, large);
-    assert_ptr_equal(gw_block_alloc(&pool, 193), large); // the class holds 200
-    assert_ptr_equal(gw_block_alloc(&pool, 24), small);
+    base_block_free(&pool, small);
+    base_block_free(&pool, large);
+    assert_ptr_equal(base_block_alloc(&pool, 193), large); // the class holds 200
+    assert_ptr_equal(base_block_alloc(&pool, 24), small);
     assert_int_equal(pool.kept_bytes, 0);
-    gw_block_free(&pool, small);
-    void *larger = gw_block_alloc(&pool, 25);
+    base_block_free(&pool, small);
+    void *larger = base_block_alloc(&pool, 25);
     assert_ptr_not_equal(larger, small);
-    gw_block_free(&pool, larger);
-    gw_block_free(&pool, large);
-    gw_block_pool_done(&pool);
+    base_block_free(&pool, larger);
+    base_block_free(&pool, large);
+    base_block_pool_done(&pool);
     assert_int_equal(pool.kept_bytes, 0);
 }
 
 static void test_last_first(void **state)
 {
     (void)state;
-    void *one = gw_block_alloc(&pool, 100);
-    void *two = gw_block_alloc(&pool, 100);
-    gw_block_free(&pool, one);
-    gw_block_free(&pool, two);
-    assert_ptr_equal(gw_block_alloc(&pool, 100), two);
-    assert_ptr_equal(gw_block_alloc(&pool, 100), one);
-    gw_block_free(&pool, one);
-    gw_block_free(&pool, two);
-    gw_block_pool_done(&pool);
+    void *one = base_block_alloc(&pool, 100);
+    void *two = base_block_alloc(&pool, 100);
+    base_block_free(&pool, one);
+    base_block_free(&pool, two);
+    assert_ptr_equal(base_block_alloc(&pool, 100), two);
+    assert_ptr_equal(base_block_alloc(&pool, 100), one);
+    base_block_free(&pool, one);
+    base_block_free(&pool, two);
+    base_block_pool_done(&pool);
 }
 
 // Each holds what was asked for, whatever came and went before.
@@ -52,50 +52,50 @@ static void test_every_size(void **state)
     void *blocks[64] = {NULL};
     for (uint32_t round = 0; round < 20000; round++) {
         size_t at = (size_t)base_prng_below(&prng, 64);
-        gw_block_free(&pool, blocks[at]);
+        base_block_free(&pool, blocks[at]);
         size_t size = (size_t)base_prng_below(&prng, 1400);
-        blocks[at] = gw_block_alloc(&pool, size);
+        blocks[at] = base_block_alloc(&pool, size);
         assert_non_null(blocks[at]);
         assert_true(malloc_usable_size(blocks[at]) >= size);
         memset(blocks[at], (int)round, size);
     }
     for (size_t i = 0; i < 64; i++) {
-        gw_block_free(&pool, blocks[i]);
+        base_block_free(&pool, blocks[i]);
     }
-    gw_block_pool_done(&pool);
+    base_block_pool_done(&pool);
 }
 
 static void test_keeps_so_much(void **state)
 {
     (void)state;
-    enum { BLOCKS = GW_BLOCK_POOL_BYTES / 1000 + 100 };
+    enum { BLOCKS = BASE_BLOCK_POOL_BYTES / 1000 + 100 };
     static void *blocks[BLOCKS];
     for (size_t i = 0; i < BLOCKS; i++) {
-        blocks[i] = gw_block_alloc(&pool, 1000);
+        blocks[i] = base_block_alloc(&pool, 1000);
         assert_non_null(blocks[i]);
     }
     for (size_t i = 0; i < BLOCKS; i++) {
-        gw_block_free(&pool, blocks[i]);
-        assert_true(pool.kept_bytes <= GW_BLOCK_POOL_BYTES);
+        base_block_free(&pool, blocks[i]);
+        assert_true(pool.kept_bytes <= BASE_BLOCK_POOL_BYTES);
     }
-    assert_true(pool.kept_bytes > GW_BLOCK_POOL_BYTES - 2000);
-    gw_block_pool_done(&pool);
+    assert_true(pool.kept_bytes > BASE_BLOCK_POOL_BYTES - 2000);
+    base_block_pool_done(&pool);
 }
 
 static void test_large_and_foreign(void **state)
 {
     (void)state;
-    void *large = gw_block_alloc(&pool, 100000);
+    void *large = base_block_alloc(&pool, 100000);
     assert_non_null(large);
-    gw_block_free(&pool, large);
+    base_block_free(&pool, large);
     assert_int_equal(pool.kept_bytes, 0);
     void *heap = calloc(1, 40);
     assert_non_null(heap);
-    gw_block_free(&pool, heap);
-    assert_ptr_equal(gw_block_alloc(&pool, 40), heap);
-    gw_block_free(&pool, heap);
-    gw_block_free(&pool, NULL);
-    gw_block_pool_done(&pool);
+    base_block_free(&pool, heap);
+    assert_ptr_equal(base_block_alloc(&pool, 40), heap);
+    base_block_free(&pool, heap);
+    base_block_free(&pool, NULL);
+    base_block_pool_done(&pool);
 }
 
 int main(void)

@@ -1,7 +1,8 @@
-// Free lists by size in front of the heap. Called by h2_memory.c for what nghttp2 wants, on the
-// worker's thread. A block is as large as its class says, or larger: it may come from the heap by
-// another way. Where the address sanitizer looks on, what lies in a kept block may not be touched.
-#include "http/memory/block_pool.h"
+// Free lists by size in front of the heap. Called by the gateway's h2_memory.c and the client's
+// h2_codec.c for what nghttp2 wants, on the thread of whoever owns the pool. A block is as large as
+// its class says, or larger: it may come from the heap by another way. Where the address sanitizer
+// looks on, what lies in a kept block may not be touched.
+#include "base/os/block_pool.h"
 
 #include "base/check.h"
 
@@ -20,18 +21,18 @@
 
 static size_t class_bytes(size_t index)
 {
-    return GW_BLOCK_BYTES_LEAST + index * GW_BLOCK_BYTES_STEP;
+    return BASE_BLOCK_BYTES_LEAST + index * BASE_BLOCK_BYTES_STEP;
 }
 
-// The smallest class that holds so much; GW_BLOCK_CLASSES and more: none.
+// The smallest class that holds so much; BASE_BLOCK_CLASSES and more: none.
 static size_t class_for(size_t size)
 {
-    return size <= GW_BLOCK_BYTES_LEAST
+    return size <= BASE_BLOCK_BYTES_LEAST
                ? 0
-               : (size - GW_BLOCK_BYTES_LEAST - 1) / GW_BLOCK_BYTES_STEP + 1;
+               : (size - BASE_BLOCK_BYTES_LEAST - 1) / BASE_BLOCK_BYTES_STEP + 1;
 }
 
-static void *take(struct gw_block_pool *pool, size_t index)
+static void *take(struct base_block_pool *pool, size_t index)
 {
     void *block = pool->kept[index];
     pool->kept[index] = *(void **)block;
@@ -41,22 +42,23 @@ static void *take(struct gw_block_pool *pool, size_t index)
     return block;
 }
 
-void *gw_block_alloc(struct gw_block_pool *pool, size_t size)
+void *base_block_alloc(struct base_block_pool *pool, size_t size)
 {
     size_t index = class_for(size);
-    if (index >= GW_BLOCK_CLASSES) {
+    if (index >= BASE_BLOCK_CLASSES) {
         return malloc(size);
     }
     return pool->kept[index] != NULL ? take(pool, index) : malloc(class_bytes(index));
 }
 
-void gw_block_free(struct gw_block_pool *pool, void *block)
+void base_block_free(struct base_block_pool *pool, void *block)
 {
     size_t size = malloc_usable_size(block); // 0 of NULL
-    size_t index = size < GW_BLOCK_BYTES_LEAST
-                       ? GW_BLOCK_CLASSES
-                       : (size - GW_BLOCK_BYTES_LEAST) / GW_BLOCK_BYTES_STEP;
-    if (index >= GW_BLOCK_CLASSES || pool->kept_bytes + class_bytes(index) > GW_BLOCK_POOL_BYTES) {
+    size_t index = size < BASE_BLOCK_BYTES_LEAST
+                       ? BASE_BLOCK_CLASSES
+                       : (size - BASE_BLOCK_BYTES_LEAST) / BASE_BLOCK_BYTES_STEP;
+    if (index >= BASE_BLOCK_CLASSES ||
+        pool->kept_bytes + class_bytes(index) > BASE_BLOCK_POOL_BYTES) {
         free(block);
         return;
     }
@@ -66,9 +68,9 @@ void gw_block_free(struct gw_block_pool *pool, void *block)
     ASAN_POISON_MEMORY_REGION((char *)block + LINK_BYTES, class_bytes(index) - LINK_BYTES);
 }
 
-void gw_block_pool_done(struct gw_block_pool *pool)
+void base_block_pool_done(struct base_block_pool *pool)
 {
-    for (size_t i = 0; i < GW_BLOCK_CLASSES; i++) {
+    for (size_t i = 0; i < BASE_BLOCK_CLASSES; i++) {
         while (pool->kept[i] != NULL) {
             free(take(pool, i));
         }
