@@ -18,6 +18,7 @@
 #include "digest/run_digest.h"
 #include "device/device.h"
 #include "faults/faults.h"
+#include "memory/runtime_rooms.h"
 #include "model/bad_release.h"
 #include "model/facts.h"
 #include "model/ledger.h"
@@ -55,7 +56,12 @@
 // A slot, and all those of a run, up to which they lie in large pages.
 #define SIM_LARGE_SLOT_BYTES  ((size_t)32 << 10)
 #define SIM_LARGE_SLOTS_BYTES ((size_t)2 << 30)
-#define SIM_RUN_US_MIN        400 // of a run in virtual time
+#define SIM_LISTENING_BYTES   1100 // of a device on its hint stream: the stream, its folded runtime
+#define SIM_ROOMS_WARM        4096 // runtimes of a shard that are not folded, with hints, at most
+#define SIM_ROOMS_PART        8    // ... one of so many devices
+#define SIM_ROOMS_LEAST       4    // ... and at least
+#define SIM_FOLDED_TASK_BYTES 400  // of a task beyond the first in a folded runtime
+#define SIM_RUN_US_MIN        400  // of a run in virtual time
 #define SIM_RUN_US_SPREAD     1200
 #define SIM_BUSINESS_MIN      0.01 // requests of each device a minute
 #define SIM_BUSINESS_MAX      6000
@@ -103,7 +109,11 @@ struct sim_business_turn {
 struct sim_awake {
     struct sim_awake *next; // in the free list or the ready queue
     struct sim_shard *shard;
-    struct dev_runtime *runtime;
+    struct dev_runtime *runtime; // NULL while it is folded
+    void *room; // what the runtime is in; NULL: it is folded, or begins behind this
+    struct sim_folded *folded;
+    struct sim_awake *warm_before; // of those that have a room, the one heard of before this one
+    struct sim_awake *warm_next;
     uint32_t device;
     bool ready;
     bool real;       // everything for real, nothing shared
@@ -225,8 +235,11 @@ struct sim_shard {
     size_t runtime_bytes;
     uint32_t awake_max;
     uint32_t awake_count;
-    uint32_t awake_most; // at once, so far
-    uint32_t rebooting;  // killed devices that start again soon
+    uint32_t awake_most;          // at once, so far
+    uint32_t rebooting;           // killed devices that start again soon
+    struct sim_rooms rooms;       // of runtimes, with hints: who only listens needs none
+    struct sim_awake *warm_first; // of those that have one, by when they were heard of
+    struct sim_awake *warm_last;
     struct sim_awake *free_slots;
     struct sim_awake *ready_first;
     struct sim_awake *ready_last;
@@ -256,6 +269,8 @@ size_t sim_awake_bytes(const struct sim_options *options, size_t *out_runtime_by
 // which ordinary metadata do not reach are never touched. Few small ones lie in large pages, whole.
 size_t sim_awake_used_bytes(const struct sim_options *options);
 bool sim_slots_are_large(const struct sim_options *options);
+// With hints: of the rooms of those heard of lately, of the whole run; else 0.
+size_t sim_rooms_used_bytes(const struct sim_options *options);
 // The runtime configuration of every device, without id and attributes.
 void sim_device_config(const struct sim_options *options, struct dev_config *out);
 
@@ -309,6 +324,11 @@ void sim_device_ready(struct sim_shard *shard, struct sim_awake *awake);
 void sim_device_checked_in(struct sim_shard *shard, struct sim_awake *awake, uint64_t asked_us,
                            uint64_t now_us);
 struct sim_transport_events sim_device_events(struct sim_shard *shard);
+// fleet_shard.c: where the runtime of an awake device lies. With hints everybody stays awake, and
+// all but those heard of lately are folded up (memory/runtime_rooms.h).
+void *sim_device_memory(struct sim_awake *awake);
+void sim_device_unfold(struct sim_awake *awake); // before anything is asked of its runtime or told
+void sim_device_vacate(struct sim_awake *awake);
 // fleet_exclusive.c.
 void sim_exclusive_done(struct sim_exclusive *exclusive);
 // fleet_ports.c: the port table of an awake device.

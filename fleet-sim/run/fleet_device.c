@@ -71,6 +71,7 @@ void sim_device_drop(struct sim_shard *shard, struct sim_awake *awake)
     }
     sim_behaving_drop(shard, awake, false);
     sim_faults_drop(&awake->faulty);
+    sim_device_vacate(awake);
     sim_wheel_cancel(&shard->wheel, awake->device);
     shard->ledger.alloc->release(shard->ledger.alloc->ctx, awake->late_end);
     awake->late_end = NULL;
@@ -263,18 +264,13 @@ static void slot_prepare(struct sim_shard *shard, struct sim_awake *awake, uint3
     sim_device_reinstall(awake);
 }
 
-static void *runtime_memory(struct sim_awake *awake)
-{
-    return (char *)awake + ((sizeof(*awake) + 15) & ~(size_t)15);
-}
-
 static enum base_status boot(struct sim_shard *shard, struct sim_awake *awake)
 {
     struct dev_config config;
     sim_device_config(shard->options, &config);
     config.device_id = awake->id;
     sim_traits_wire(&awake->traits, &config.attrs);
-    BASE_TRY(dev_init(runtime_memory(awake), shard->runtime_bytes, &config, &awake->ports,
+    BASE_TRY(dev_init(sim_device_memory(awake), shard->runtime_bytes, &config, &awake->ports,
                       &awake->runtime));
     return dev_boot(awake->runtime);
 }
@@ -348,7 +344,7 @@ bool sim_device_wake(struct sim_shard *shard, uint32_t index, uint64_t intended_
         shard->ledger.counters.unenrolled += sim_enrol_needed(awake);
     }
     if (sim_enrol_needed(awake)) {
-        sim_enrol_begin(awake, runtime_memory(awake), now_us);
+        sim_enrol_begin(awake, sim_device_memory(awake), now_us);
         sim_device_ready(shard, awake);
     } else {
         start(shard, awake, now_us);
@@ -616,6 +612,7 @@ void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t 
         enrol_turn(shard, awake, now_us);
         return;
     }
+    sim_device_unfold(awake);
     if (died(shard, awake, now_us)) { // within a callback
         return;
     }
@@ -676,6 +673,7 @@ void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t 
 void sim_device_timer(struct sim_shard *shard, uint32_t device, uint64_t now_us)
 {
     struct sim_awake *awake = sim_shard_awake(shard, device);
+    sim_device_unfold(awake);
     if (awake->run_late && sim_shard_ms(shard, now_us) >= awake->end_due_ms) {
         late_end_due(shard, awake, now_us);
     }
@@ -704,6 +702,7 @@ static void on_head(void *ctx, struct sim_exchange *exchange, const struct dev_r
 {
     struct sim_shard *shard = ctx;
     struct sim_awake *awake = exchange->owner;
+    sim_device_unfold(awake);
     // "There is no next root" is the good end of every cycle, and a device without exclusive files
     // is told so.
     bool none = head->status == 404 &&
@@ -745,6 +744,7 @@ static void on_body(void *ctx, struct sim_exchange *exchange, const uint8_t *byt
 {
     struct sim_shard *shard = ctx;
     struct sim_awake *awake = exchange->owner;
+    sim_device_unfold(awake);
     shard->ledger.counters.response_bytes += size;
     if (exchange->kind == SIM_EXCHANGE_TUNNEL) {
         sim_tunnel_body(exchange, bytes, size, shard->clock.mono_us(shard->clock.ctx));
@@ -764,6 +764,7 @@ static void on_end(void *ctx, struct sim_exchange *exchange, enum base_status st
         return;
     }
     exchange->open = false;
+    sim_device_unfold(awake);
     uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
     sim_fleet_facts_heard(awake, exchange, status == BASE_OK && !exchange->refused);
     base_hist_add(&shard->latencies.request_us[exchange->kind], now_us - exchange->started_us);

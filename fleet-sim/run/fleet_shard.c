@@ -7,6 +7,7 @@
 #include "run/fleet.h"
 
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "model/zero_pages.h"
 #include "run/fleet_behaviour.h"
@@ -21,6 +22,7 @@
 #define PUBLISH_US          250000
 #define SERVE_US_MAX        50000 // of ready devices, in real time; then sockets have their turn
 #define OUTCOMES_PER_DEVICE 8
+#define FOLDS_MAX           8  // runtimes that are folded where one comes
 #define SLOT_STEP           64 // a line of a cache; slots in large pages are an odd count of them
 
 void sim_device_config(const struct sim_options *options, struct dev_config *out)
@@ -80,6 +82,9 @@ bool sim_slots_are_large(const struct sim_options *options)
 size_t sim_awake_bytes(const struct sim_options *options, size_t *out_runtime_bytes)
 {
     size_t filled = filled_bytes(options, out_runtime_bytes);
+    if (filled > 0 && options->hints) {
+        return filled - *out_runtime_bytes;
+    }
     if (filled > 0 && sim_slots_are_large(options)) {
         return filled + 2 * SLOT_STEP - filled % (2 * SLOT_STEP) + SLOT_STEP;
     }
@@ -98,11 +103,32 @@ size_t sim_task_places_bytes(const struct sim_options *options)
 size_t sim_awake_used_bytes(const struct sim_options *options)
 {
     size_t runtime = 0;
+    if (options->hints) {
+        size_t slot = sim_awake_bytes(options, &runtime);
+        return slot > 0 ? slot + SIM_LISTENING_BYTES : 0;
+    }
     if (options->root_bytes == 0 || sim_slots_are_large(options)) {
         return sim_awake_bytes(options, &runtime);
     }
     size_t filled = filled_bytes(options, &runtime);
     return filled > 0 ? pages(filled - WIRE_META_BYTES_MAX + SIM_META_BYTES_EXPECTED) : 0;
+}
+
+// Of so many devices of a shard: a part, so that small fleets fold, too.
+static uint32_t rooms_warm(uint32_t devices)
+{
+    uint32_t part = devices / SIM_ROOMS_PART;
+    part = part < SIM_ROOMS_WARM ? part : SIM_ROOMS_WARM;
+    return part > SIM_ROOMS_LEAST ? part : SIM_ROOMS_LEAST;
+}
+
+size_t sim_rooms_used_bytes(const struct sim_options *options)
+{
+    size_t runtime = 0;
+    uint32_t shards = sim_options_shards(options);
+    size_t warm = (size_t)rooms_warm(options->devices / shards) * shards;
+    size_t rooms = warm < options->devices ? warm : options->devices;
+    return options->hints && filled_bytes(options, &runtime) > 0 ? rooms * runtime : 0;
 }
 
 static size_t slots_bytes(const struct sim_shard *shard)
@@ -121,6 +147,9 @@ static enum base_status slots_init(struct sim_shard *shard)
     shard->awake_max = shard->awake_max > 0 ? shard->awake_max : 1;
     if (shard->options->hints || shard->awake_max > shard->count) {
         shard->awake_max = shard->count;
+    }
+    if (shard->options->hints) {
+        BASE_TRY(sim_rooms_init(&shard->rooms, alloc, shard->runtime_bytes, shard->awake_max));
     }
     // Not touched here: a slot costs memory only once it was used.
     if (sim_slots_are_large(shard->options)) {
@@ -145,6 +174,105 @@ static void slots_done(struct sim_shard *shard)
     alloc->release(alloc->ctx, shard->slots_memory);
     shard->slots = NULL;
     shard->slots_memory = NULL;
+    sim_rooms_done(&shard->rooms);
+}
+
+// ---- Rooms
+
+static void warm_link(struct sim_shard *shard, struct sim_awake *awake)
+{
+    awake->warm_before = shard->warm_last;
+    awake->warm_next = NULL;
+    if (shard->warm_last != NULL) {
+        shard->warm_last->warm_next = awake;
+    } else {
+        shard->warm_first = awake;
+    }
+    shard->warm_last = awake;
+}
+
+static void warm_unlink(struct sim_shard *shard, struct sim_awake *awake)
+{
+    if (awake->warm_before != NULL) {
+        awake->warm_before->warm_next = awake->warm_next;
+    } else {
+        shard->warm_first = awake->warm_next;
+    }
+    if (awake->warm_next != NULL) {
+        awake->warm_next->warm_before = awake->warm_before;
+    } else {
+        shard->warm_last = awake->warm_before;
+    }
+}
+
+// May its runtime be out of the way? Nobody else may know a place in it.
+static bool is_apart(const struct sim_awake *awake)
+{
+    bool known = awake->active != NULL || awake->enrolling != NULL || awake->shadow_of != NULL;
+    return awake->runtime != NULL && !known && !awake->run_asked && !awake->run_late;
+}
+
+// Folds who was heard of longest ago, where rooms are many.
+static void rooms_spare(struct sim_shard *shard)
+{
+    uint32_t warm = rooms_warm(shard->count);
+    for (uint32_t i = 0; i < FOLDS_MAX && shard->rooms.taken >= warm; i++) {
+        struct sim_awake *awake = shard->warm_first;
+        warm_unlink(shard, awake);
+        if (is_apart(awake)) {
+            base_check((void *)awake->runtime == awake->room); // it begins where its memory does
+            awake->folded = sim_rooms_fold(&shard->rooms, awake->room);
+        }
+        if (awake->folded == NULL) {
+            warm_link(shard, awake);
+            continue;
+        }
+        awake->room = NULL;
+        awake->runtime = NULL; // nobody finds it by mistake
+    }
+}
+
+void *sim_device_memory(struct sim_awake *awake)
+{
+    struct sim_shard *shard = awake->shard;
+    if (!shard->options->hints) {
+        return (char *)awake + ((sizeof(*awake) + 15) & ~(size_t)15);
+    }
+    base_assert(awake->folded == NULL);
+    if (awake->room == NULL) {
+        rooms_spare(shard);
+        awake->room = sim_rooms_take(&shard->rooms);
+        warm_link(shard, awake);
+    }
+    return awake->room;
+}
+
+void sim_device_unfold(struct sim_awake *awake)
+{
+    struct sim_shard *shard = awake->shard;
+    if (awake->folded != NULL) {
+        base_assert(awake->room == NULL && awake->runtime == NULL);
+        rooms_spare(shard);
+        awake->room = sim_rooms_unfold(&shard->rooms, awake->folded);
+        awake->folded = NULL;
+        awake->runtime = awake->room;
+        warm_link(shard, awake);
+    } else if (awake->room != NULL) {
+        warm_unlink(shard, awake);
+        warm_link(shard, awake);
+    }
+}
+
+void sim_device_vacate(struct sim_awake *awake)
+{
+    struct sim_rooms *rooms = &awake->shard->rooms;
+    if (awake->room != NULL) {
+        warm_unlink(awake->shard, awake);
+    }
+    sim_rooms_put(rooms, awake->room);
+    sim_rooms_forget(rooms, awake->folded);
+    awake->room = NULL;
+    awake->folded = NULL;
 }
 
 // Free slots are threaded in as they are first needed, so untouched memory stays untouched.
@@ -211,6 +339,7 @@ static struct sim_faulty *faulty_of(const struct sim_exchange *exchange)
 static void told_again(const struct sim_exchange *exchange, const struct sim_answer *answer)
 {
     struct sim_awake *awake = exchange->owner;
+    sim_device_unfold(awake);
     if (awake->enrolling == NULL && awake->runtime != NULL) {
         dev_on_head(awake->runtime, exchange->id, answer->head);
         dev_on_body(awake->runtime, exchange->id, answer->body, answer->size);

@@ -74,13 +74,15 @@ static void compute(const struct sim_options *options, struct sim_budget *out)
                       (options->metrics_address[0] != '\0' ? SIM_METRICS_CLIENTS_MAX : 0);
     out->source_addresses = out->sockets;
     // Memory of places is spent when a task takes them; the page that begins them is always, and so
-    // are large pages.
+    // are large pages. Of runtimes that are folded it is next to nothing.
     uint64_t slots = sim_options_slots(options);
     uint64_t places = sim_task_places_bytes(options);
-    bool whole = sim_slots_are_large(options) || places <= SIM_PAGE_BYTES;
+    bool whole = options->hints || sim_slots_are_large(options) || places <= SIM_PAGE_BYTES;
     uint64_t unused = whole ? 0 : places - SIM_PAGE_BYTES;
-    out->awake_bytes = slots * (sim_awake_used_bytes(options) - unused);
-    out->tasks_bytes = slots * unused;
+    out->awake_bytes =
+        slots * (sim_awake_used_bytes(options) - unused) + sim_rooms_used_bytes(options);
+    out->tasks_bytes =
+        slots * (options->hints ? (options->tasks - 1) * (uint64_t)SIM_FOLDED_TASK_BYTES : unused);
     out->record_bytes =
         (uint64_t)options->devices *
         (sizeof(struct sim_device) + sizeof(struct sim_ledger_entry) + STATE_BYTES_EXPECTED +

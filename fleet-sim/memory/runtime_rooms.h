@@ -1,0 +1,62 @@
+// Rooms for the memory of device runtimes, and runtimes folded up. A device that only listens on
+// its hint stream keeps its runtime for hours and uses it for moments: meanwhile it is kept as what
+// differs from a runtime that was folded before, a few hundred bytes in place of many thousands,
+// and its room is another's.
+//
+// Exact: a runtime comes back byte for byte, but that its pointers into itself point into the room
+// it is in now. A word that looks like one into another room keeps a runtime from being folded.
+// Nobody may hold a pointer into a folded runtime. One thread's.
+#ifndef SIM_RUNTIME_ROOMS_H
+#define SIM_RUNTIME_ROOMS_H
+
+#include "base/ports.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+
+#define SIM_ROOM_BASES_MAX 16u
+#define SIM_FOLDED_BYTES   600u // one that takes more becomes what others are compared with
+
+// A runtime that others are kept as the difference to; its pointers into itself are as if it lay at
+// the start of the area, where no room is.
+struct sim_room_base {
+    uint8_t *bytes; // NULL: none here
+    uint32_t uses;
+};
+
+struct sim_rooms {
+    const struct base_alloc_port *alloc;
+    char *area; // of what is never a room, then the rooms; zero until used
+    size_t area_bytes;
+    size_t room_bytes; // from one room to the next
+    size_t used_bytes; // of each
+    uint32_t rooms_max;
+    uint32_t begun; // rooms that were used ever
+    uint32_t taken; // ... and are now
+    void *free;     // one that is not used now, and in its first word the next
+    uint8_t *image; // used_bytes, of what is being folded
+    uint8_t *delta; // used_bytes
+    uint32_t newest;
+    struct sim_room_base bases[SIM_ROOM_BASES_MAX];
+};
+
+struct sim_folded;
+
+// Rooms of `bytes`, a multiple of 16, for `count` runtimes at once. NOMEM.
+BASE_NODISCARD enum base_status sim_rooms_init(struct sim_rooms *rooms,
+                                               const struct base_alloc_port *alloc, size_t bytes,
+                                               uint32_t count);
+void sim_rooms_done(struct sim_rooms *rooms); // accepts zeros; what is folded goes before
+
+// A room, zero. Never more at once than there are.
+void *sim_rooms_take(struct sim_rooms *rooms);
+void sim_rooms_put(struct sim_rooms *rooms, void *room); // accepts NULL
+
+// The runtime in `room`, which is given back. NULL: it stays, for want of memory or of a likeness.
+struct sim_folded *sim_rooms_fold(struct sim_rooms *rooms, void *room);
+// The room it is in now; `folded` is no more. Aborts on what was never folded here.
+void *sim_rooms_unfold(struct sim_rooms *rooms, struct sim_folded *folded);
+void sim_rooms_forget(struct sim_rooms *rooms, struct sim_folded *folded); // accepts NULL
+size_t sim_folded_bytes(const struct sim_folded *folded);
+
+#endif

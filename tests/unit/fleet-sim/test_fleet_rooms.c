@@ -1,0 +1,186 @@
+// Runtimes folded up and unfolded: every byte comes back, pointers of a runtime into itself point
+// into the room it has now, like runtimes take little, and rooms are used again.
+#include "test_kit.h"
+
+#include "base/prng.h"
+#include "memory/runtime_rooms.h"
+
+#define ROOM_BYTES 4096u
+#define ROOMS      4u
+#define DEVICES    40u
+#define ROUNDS     2000u
+
+// What stands for a runtime.
+struct fake {
+    struct fake *self;
+    char *text; // in `bytes`
+    const void *end;
+    const void *outside;
+    uint64_t number;
+    uint8_t bytes[ROOM_BYTES - 40];
+};
+_Static_assert(sizeof(struct fake) == ROOM_BYTES, "it fills a room");
+
+struct device {
+    struct sim_folded *folded;
+    struct fake *fake; // while it has a room
+    uint64_t number;
+    uint8_t marks[8]; // at the end
+};
+
+static struct fake *make(struct sim_rooms *rooms, struct device *device, uint64_t number)
+{
+    struct fake *fake = sim_rooms_take(rooms);
+    for (size_t i = 0; i < ROOM_BYTES; i++) {
+        assert_int_equal(((const uint8_t *)fake)[i], 0);
+    }
+    fake->self = fake;
+    fake->text = (char *)fake->bytes + number % 1000;
+    fake->end = fake + 1;
+    fake->outside = device;
+    fake->number = number;
+    device->number = number;
+    return fake;
+}
+
+static void is_whole(const struct device *device, const struct fake *fake)
+{
+    assert_ptr_equal(fake->self, fake);
+    assert_ptr_equal(fake->text, (const char *)fake->bytes + device->number % 1000);
+    assert_ptr_equal(fake->end, fake + 1);
+    assert_ptr_equal(fake->outside, device);
+    assert_int_equal(fake->number, device->number);
+    assert_memory_equal(fake->bytes + sizeof(fake->bytes) - sizeof(device->marks), device->marks,
+                        sizeof(device->marks));
+}
+
+static void change(struct device *device, struct base_prng *prng)
+{
+    uint64_t marks = base_prng_next(prng);
+    memcpy(device->marks, &marks, sizeof(device->marks));
+    memcpy(device->fake->bytes + sizeof(device->fake->bytes) - sizeof(device->marks), device->marks,
+           sizeof(device->marks));
+}
+
+static void test_whole_after_many_folds(void **state)
+{
+    (void)state;
+    struct test_alloc alloc;
+    struct sim_rooms rooms;
+    struct base_prng prng;
+    struct device devices[DEVICES] = {0};
+    test_alloc_init(&alloc, SIZE_MAX);
+    base_prng_seed(&prng, 17);
+    assert_int_equal(sim_rooms_init(&rooms, &alloc.port, ROOM_BYTES, ROOMS), BASE_OK);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        devices[i].fake = make(&rooms, &devices[i], i * UINT64_C(0x9e3779b97f4a7c15));
+        change(&devices[i], &prng);
+        devices[i].folded = sim_rooms_fold(&rooms, devices[i].fake);
+        assert_non_null(devices[i].folded);
+        assert_true(sim_folded_bytes(devices[i].folded) < 120);
+    }
+    assert_int_equal(rooms.begun, 1); // one was enough for all
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        struct device *device = &devices[base_prng_below(&prng, DEVICES)];
+        if (device->folded == NULL) {
+            device->folded = sim_rooms_fold(&rooms, device->fake);
+            assert_non_null(device->folded);
+        } else if (rooms.taken < ROOMS) {
+            device->fake = sim_rooms_unfold(&rooms, device->folded);
+            device->folded = NULL;
+            is_whole(device, device->fake);
+            change(device, &prng);
+        }
+    }
+    assert_int_equal(rooms.begun, ROOMS);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        sim_rooms_forget(&rooms, devices[i].folded);
+    }
+    sim_rooms_done(&rooms);
+    assert_int_equal(alloc.live, 0);
+}
+
+static void test_who_points_into_another_room_stays(void **state)
+{
+    (void)state;
+    struct test_alloc alloc;
+    struct sim_rooms rooms;
+    struct device devices[2] = {0};
+    test_alloc_init(&alloc, SIZE_MAX);
+    assert_int_equal(sim_rooms_init(&rooms, &alloc.port, ROOM_BYTES, ROOMS), BASE_OK);
+    struct fake *one = make(&rooms, &devices[0], 1);
+    struct fake *other = make(&rooms, &devices[1], 2);
+    one->outside = &other->number;
+    assert_null(sim_rooms_fold(&rooms, one));
+    one->outside = rooms.area; // as if it were the start of its own
+    assert_null(sim_rooms_fold(&rooms, one));
+    assert_int_equal(rooms.taken, 2);
+    one->outside = NULL;
+    struct sim_folded *folded = sim_rooms_fold(&rooms, one);
+    assert_non_null(folded);
+    sim_rooms_forget(&rooms, folded);
+    sim_rooms_done(&rooms);
+    assert_int_equal(alloc.live, 0);
+}
+
+// Whatever is in it: a runtime like none before becomes a base while there is a place for one, and
+// stays in its room after that.
+static void test_unlike_all_others(void **state)
+{
+    (void)state;
+    struct test_alloc alloc;
+    struct sim_rooms rooms;
+    struct base_prng prng;
+    struct sim_folded *folded[SIM_ROOM_BASES_MAX + 1] = {0};
+    test_alloc_init(&alloc, SIZE_MAX);
+    base_prng_seed(&prng, 4);
+    assert_int_equal(sim_rooms_init(&rooms, &alloc.port, ROOM_BYTES, ROOMS), BASE_OK);
+    for (uint32_t i = 0; i <= SIM_ROOM_BASES_MAX; i++) {
+        uint8_t *room = sim_rooms_take(&rooms);
+        for (uint32_t k = 0; k < ROOM_BYTES; k++) {
+            room[k] = (uint8_t)base_prng_next(&prng);
+        }
+        folded[i] = sim_rooms_fold(&rooms, room);
+        assert_true((folded[i] != NULL) == (i < SIM_ROOM_BASES_MAX));
+    }
+    assert_int_equal(rooms.taken, 1);
+    sim_rooms_forget(&rooms, folded[3]); // its base may be another's now
+    folded[3] = sim_rooms_fold(&rooms, rooms.area + rooms.room_bytes);
+    assert_non_null(folded[3]);
+    for (uint32_t i = 0; i < SIM_ROOM_BASES_MAX; i++) {
+        sim_rooms_forget(&rooms, folded[i]);
+    }
+    sim_rooms_done(&rooms);
+    assert_int_equal(alloc.live, 0);
+}
+
+static void test_without_memory(void **state)
+{
+    (void)state;
+    for (size_t allowed = 0; allowed < 4; allowed++) {
+        struct test_alloc alloc;
+        struct sim_rooms rooms;
+        struct device device = {0};
+        test_alloc_init(&alloc, allowed);
+        enum base_status status = sim_rooms_init(&rooms, &alloc.port, ROOM_BYTES, ROOMS);
+        assert_int_equal(status, allowed < 2 ? BASE_ERR_NOMEM : BASE_OK);
+        if (status == BASE_OK) {
+            struct fake *fake = make(&rooms, &device, 5);
+            assert_null(sim_rooms_fold(&rooms, fake));
+            is_whole(&device, fake);
+        }
+        sim_rooms_done(&rooms);
+        assert_int_equal(alloc.live, 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_whole_after_many_folds),
+        cmocka_unit_test(test_who_points_into_another_room_stays),
+        cmocka_unit_test(test_unlike_all_others),
+        cmocka_unit_test(test_without_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
