@@ -258,7 +258,8 @@ void sim_device_unfold(struct sim_awake *awake)
         awake->runtime = awake->room;
         warm_link(shard, awake);
     } else if (awake->room != NULL) {
-        warm_unlink(shard, awake);
+        warm_unlink(shard, awake); // not to be folded itself
+        rooms_spare(shard);
         warm_link(shard, awake);
     }
 }
