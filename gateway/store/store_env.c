@@ -143,20 +143,32 @@ static enum base_status open_env(struct gw_store *store, const char *path, uint6
     return BASE_OK;
 }
 
+// Up to schema 3 a byte, then a byte with its seal. A damaged one is not acted upon: by a wrong
+// number the whole store would be read wrongly, and rewritten.
 static enum base_status read_schema(const struct gw_store *store, MDB_txn *txn, uint8_t *out,
                                     struct base_error *error)
 {
+    static const char what_then[] = "restore a copy, or see `walle-store salvage --help`";
     struct gw_key key = gw_key_text(GW_STORE_SCHEMA_KEY);
     MDB_val k = {key.size, key.bytes};
     MDB_val v = {0, NULL};
     int rc = mdb_get(txn, store->tables[GW_TABLE_META], &k, &v);
-    // Up to schema 3 a byte, then a byte with its seal.
     if (rc != 0 || (v.mv_size != 1 && v.mv_size != 1 + BASE_SEAL_BYTES)) {
         return base_error_set(error, BASE_ERR_CORRUPT,
-                              "the store in %.80s has no schema number%s%s", store->dir,
-                              rc != 0 ? ": " : "", rc != 0 ? mdb_strerror(rc) : "");
+                              "the store in %.50s has no schema number; %s", store->dir, what_then);
     }
-    *out = *(const uint8_t *)v.mv_data;
+    struct base_span bytes = {v.mv_data, v.mv_size};
+    bool sealed = bytes.size != 1;
+    bool sound = !sealed || base_record_unseal(gw_table_name(GW_TABLE_META),
+                                               (struct base_span){key.bytes, key.size}, bytes,
+                                               &bytes) == BASE_OK;
+    if (!sound || sealed != (bytes.data[0] > GW_STORE_SCHEMA_UNSEALED)) {
+        return base_error_set(error, BASE_ERR_CORRUPT,
+                              "the schema number of the store in %.40s is damaged; %s", store->dir,
+                              what_then);
+    }
+    base_assert(bytes.size == 1);
+    *out = bytes.data[0];
     return BASE_OK;
 }
 
@@ -263,7 +275,9 @@ static enum base_status renew(struct gw_store *store, const char *path, uint64_t
         mdb_env_close(store->env);
         store->env = NULL;
         BASE_TRY(open_checked(store, path, map_bytes, schema, error));
-        base_log_info(store->log, "store", "rewritten with schema %u", *schema);
+        base_log_info(store->log, "store",
+                      "rewritten with schema %u; the file of before is store.mdb.before-%u",
+                      *schema, *schema);
     } else if (*schema == GW_STORE_SCHEMA_WIDE) {
         int rc = raise_schema(store);
         if (rc != 0) {

@@ -205,13 +205,17 @@ enum base_status gw_store_make(const char *path, struct base_error *error)
 
 // ---- Of an older schema
 
-// Damaged ones stay damaged: nothing is lost in silence, nor made good.
+// Damaged ones stay damaged: nothing is lost in silence, nor made good. A key of another size is of
+// another schema: its first eight bytes are no id.
 static int copy_device(struct sink *sink, uint8_t schema, MDB_val k, MDB_val v)
 {
     struct base_span key = {k.mv_data, k.mv_size};
     struct base_span value = {v.mv_data, v.mv_size};
     struct base_span bytes = value;
     uint64_t id;
+    if (key.size != gw_key_u64(0).size) {
+        return MDB_CORRUPTED;
+    }
     if (!gw_key_read_u64(key.data, key.size, 0, &id)) {
         return 0; // nobody could ask for it
     }
@@ -258,6 +262,32 @@ static int copy_table(MDB_txn *txn, uint8_t schema, enum gw_table table, struct 
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
+// The file of before stays beside the new one; one of an earlier rewrite goes.
+static enum base_status keep_before(const char *path, struct base_error *error)
+{
+    char before[GW_STORE_PATH_MAX + 16];
+    int size = snprintf(before, sizeof(before), "%s.before-%u", path, GW_STORE_SCHEMA);
+    base_assert(size > 0 && (size_t)size < sizeof(before));
+    bool gone = unlink(before) == 0 || errno == ENOENT;
+    if (!gone || link(path, before) != 0) {
+        return base_error_set(error, gw_store_status(errno),
+                              "cannot keep the file of before as %.80s: %s", before,
+                              strerror(errno));
+    }
+    return BASE_OK;
+}
+
+static enum base_status upgrade_failed(const struct sink *sink, const char *path, int rc,
+                                       struct base_error *error)
+{
+    return rc == MDB_CORRUPTED
+               ? base_error_set(error, BASE_ERR_CORRUPT,
+                                "%.50s has device records of another schema; restore a copy, or "
+                                "see `walle-store salvage --help`",
+                                path)
+               : sink_failed(sink, path, rc, error);
+}
+
 enum base_status gw_store_upgrade(MDB_env *env, uint8_t schema, const char *path,
                                   struct base_error *error)
 {
@@ -275,14 +305,15 @@ enum base_status gw_store_upgrade(MDB_env *env, uint8_t schema, const char *path
     for (int i = 0; rc == 0 && i < GW_TABLE_COUNT; i++) {
         rc = copy_table(txn, schema, (enum gw_table)i, &sink);
     }
-    if (rc == 0) {
+    enum base_status kept = rc == 0 ? keep_before(path, error) : BASE_OK;
+    if (rc == 0 && kept == BASE_OK) {
         rc = sink_finish(&sink, path);
     }
     sink_done(&sink);
     if (txn != NULL) {
         mdb_txn_abort(txn);
     }
-    return rc == 0 ? BASE_OK : sink_failed(&sink, path, rc, error);
+    return rc == 0 ? kept : upgrade_failed(&sink, path, rc, error);
 }
 
 // ---- Salvage
@@ -329,7 +360,8 @@ static void save_device(struct salvage *salvage, MDB_val key, struct base_span b
     struct gw_packed_place place;
     if (gw_packed_key_read(key, &place) && place.row != 0 && gw_packed_bytes(bytes, &bytes)) {
         // as it is
-    } else if (gw_key_read_u64(key.mv_data, key.mv_size, 0, &place.id)) {
+    } else if (key.mv_size == gw_key_u64(0).size &&
+               gw_key_read_u64(key.mv_data, key.mv_size, 0, &place.id)) {
         place.row = ++sink->row_next;
     } else {
         return;

@@ -105,8 +105,8 @@ int gw_store_put_sealed(MDB_txn *txn, MDB_dbi dbi, const char *table, MDB_val ke
 enum base_status gw_store_lock(const char *dir, bool to_write, int *out_fd,
                                struct base_error *error);
 // store_make.c: makes an empty store where there is none; writes the records of `env`, of an older
-// schema, to a new file that then replaces the old one (whose environment stays open, on what is no
-// longer there).
+// schema, to a new file that then replaces the old one (whose environment stays open), kept as
+// store.mdb.before-N, N being the schema of now. CORRUPT: the device records are not of `schema`.
 enum base_status gw_store_make(const char *path, struct base_error *error);
 enum base_status gw_store_upgrade(MDB_env *env, uint8_t schema, const char *path,
                                   struct base_error *error);

@@ -489,12 +489,18 @@ static void last_schema(void **state)
         gw_store_close(store);
         assert_int_not_equal(access(rest, F_OK), 0);
     }
-    // A schema nobody knows.
-    (void)unlink(path);
-    make_unsealed(path, 77);
-    struct gw_store *store = NULL;
-    struct base_error error = {0};
-    assert_int_equal(open_dir(dir, &store, &error), BASE_ERR_UNSUPPORTED);
+    // A schema nobody knows, and those whose number has a seal.
+    for (uint8_t schema = 1; schema < 78; schema++) {
+        struct gw_store *store = NULL;
+        struct base_error error = {0};
+        if (schema == 3) {
+            continue;
+        }
+        (void)unlink(path);
+        make_unsealed(path, schema);
+        assert_int_equal(open_dir(dir, &store, &error),
+                         schema < 3 ? BASE_ERR_UNSUPPORTED : BASE_ERR_CORRUPT);
+    }
 }
 
 int main(void)

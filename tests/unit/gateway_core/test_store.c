@@ -1,6 +1,8 @@
 // The store: groups, growth, full maps, blobs on disk, locks, schema.
 #include "store/store.h"
 
+#include "base/record_seal.h"
+
 #include <fcntl.h>
 #include <lmdb.h>
 #include <pthread.h>
@@ -511,9 +513,11 @@ static void test_other_schema_is_refused(void **state)
     MDB_dbi meta;
     MDB_env *env = open_raw("meta", &txn, &meta);
     struct gw_key key = gw_key_text("schema");
-    uint8_t schema = GW_STORE_SCHEMA + 1;
+    uint8_t value[1 + BASE_SEAL_BYTES] = {GW_STORE_SCHEMA + 1};
+    base_record_seal("meta", (struct base_span){key.bytes, key.size}, (struct base_span){value, 1},
+                     value + 1);
     MDB_val k = {key.size, key.bytes};
-    MDB_val v = {1, &schema};
+    MDB_val v = {sizeof(value), value};
     assert_int_equal(mdb_put(txn, meta, &k, &v, 0), 0);
     assert_int_equal(mdb_txn_commit(txn), 0);
     mdb_env_close(env);

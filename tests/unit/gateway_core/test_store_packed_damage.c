@@ -5,6 +5,7 @@
 #include "base/record_seal.h"
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 enum place { PLACE_KEY, PLACE_ID, PLACE_BYTES, PLACE_SEAL, PLACE_COUNT };
@@ -226,7 +227,17 @@ static void test_older_schemas_are_rewritten(void **state)
         for (uint64_t id = 0; id < IDS; id++) {
             versions[id] = damaged && id == 7 ? 0 : 100 + id;
         }
-        for (int turn = 0; turn < 2; turn++) {
+        char path[96];
+        char before[96];
+        snprintf(path, sizeof(path), "%s/store.mdb", dir);
+        snprintf(before, sizeof(before), "%s/store.mdb.before-%u", dir, GW_STORE_SCHEMA);
+        const struct gw_store_options writes = {.dir = dir, .no_thread = true};
+        assert_int_equal(mkdir(before, 0700), 0); // nothing is rewritten that cannot be kept
+        assert_int_not_equal(gw_store_open(&writes, &store, &error), BASE_OK);
+        assert_non_null(strstr(error.text, before));
+        assert_int_equal(gw_store_open(&look, &store, &error), BASE_ERR_UNSUPPORTED);
+        assert_int_equal(rmdir(before), 0);
+        for (int turn = 0; turn < 3; turn++) {
             struct gw_store_read *read;
             struct gw_key key = gw_key_u64(3);
             struct base_span value;
@@ -241,6 +252,11 @@ static void test_older_schemas_are_rewritten(void **state)
             assert_int_equal(gw_store_read_count(read, GW_TABLE_DEVICES), IDS);
             gw_store_read_end(read);
             gw_store_close(store);
+            assert_int_equal(access(before, F_OK), 0);
+            if (turn == 0) { // the file of before is whole, and rewritten once more
+                assert_int_equal(rename(before, path), 0);
+                assert_int_equal(gw_store_open(&look, &store, &error), BASE_ERR_UNSUPPORTED);
+            }
         }
         store = open_store(0, 0, true);
         assert_int_equal(write_one(store, 7, versions[7] = 5), BASE_OK);
@@ -251,8 +267,8 @@ static void test_older_schemas_are_rewritten(void **state)
     }
 }
 
-// The number that stands in the file, and makes it another one.
-static uint8_t schema_on_disk(uint8_t next)
+// The number that stands in the file; it becomes another one, with the bits of `flips` flipped.
+static uint8_t change_schema(uint8_t next, const uint8_t flips[1 + BASE_SEAL_BYTES])
 {
     struct gw_key key = gw_key_text(GW_STORE_SCHEMA_KEY);
     uint8_t value[1 + BASE_SEAL_BYTES] = {next};
@@ -273,11 +289,125 @@ static uint8_t schema_on_disk(uint8_t next)
     uint8_t schema = *(const uint8_t *)v.mv_data;
     base_record_seal("meta", (struct base_span){key.bytes, key.size}, (struct base_span){value, 1},
                      value + 1);
+    for (size_t i = 0; i < sizeof(value); i++) {
+        value[i] ^= flips[i];
+    }
     v = (MDB_val){sizeof(value), value};
     assert_int_equal(mdb_put(txn, meta, &k, &v, 0), 0);
     assert_int_equal(mdb_txn_commit(txn), 0);
     mdb_env_close(env);
     return schema;
+}
+
+static uint8_t schema_on_disk(uint8_t next)
+{
+    static const uint8_t none[1 + BASE_SEAL_BYTES];
+    return change_schema(next, none);
+}
+
+static void assert_damaged(void)
+{
+    for (int writes = 0; writes < 2; writes++) {
+        const struct gw_store_options options = {
+            .dir = dir, .read_only = writes == 0, .no_thread = true};
+        struct gw_store *store = NULL;
+        struct base_error error = {0};
+        assert_int_equal(gw_store_open(&options, &store, &error), BASE_ERR_CORRUPT);
+        assert_non_null(strstr(error.text, "restore a copy"));
+        assert_non_null(strstr(error.text, "salvage --help`"));
+    }
+}
+
+static void assert_salvaged(const uint64_t *versions, uint64_t records, unsigned left_behind)
+{
+    struct base_error error = {0};
+    uint64_t copied = 0;
+    unsigned told = 0;
+    assert_int_equal(gw_store_salvage(dir, count_texts, &told, &copied, &error), BASE_OK);
+    assert_int_equal(told, left_behind);
+    assert_int_equal(copied, records);
+    struct gw_store *store = open_store(0, 0, true);
+    check_all(store, versions);
+    assert_int_equal(gw_store_check(store, say, NULL), 0);
+    gw_store_close(store);
+}
+
+// Some records, some of them deleted.
+static void make_store(uint64_t *versions)
+{
+    struct gw_store *store = open_store(0, 0, true);
+    memset(versions, 0, IDS * sizeof(*versions));
+    for (uint64_t version = 1; version <= 2; version++) {
+        struct group group = {.count = 20};
+        for (uint32_t i = 0; i < group.count; i++) {
+            versions[i] = version == 2 && i % 5 == 4 ? 0 : version;
+            group.changes[i] = (struct change){i, versions[i]};
+        }
+        assert_int_equal(write_group(store, &group), BASE_OK);
+    }
+    gw_store_close(store);
+}
+
+// A damaged number is not acted upon, whatever it has become: the file stays as it is, and salvage
+// saves every record of it.
+static void test_each_bit_of_the_number(void **state)
+{
+    (void)state;
+    static uint64_t versions[IDS];
+    for (uint32_t bit = 0; bit < 8 * (1 + BASE_SEAL_BYTES); bit++) {
+        uint8_t flips[1 + BASE_SEAL_BYTES] = {0};
+        flips[bit / 8] = (uint8_t)(1u << bit % 8);
+        assert_int_equal(make_dir(NULL), 0);
+        make_store(versions);
+        (void)change_schema(GW_STORE_SCHEMA, flips);
+        assert_damaged();
+        assert_int_equal(schema_on_disk(GW_STORE_SCHEMA), GW_STORE_SCHEMA ^ flips[0]);
+        struct gw_store *store = open_store(0, 0, true); // put right it is the store it was
+        check_all(store, versions);
+        gw_store_close(store);
+        (void)change_schema(GW_STORE_SCHEMA, flips);
+        assert_salvaged(versions, 16, 1);
+        assert_int_equal(schema_on_disk(GW_STORE_SCHEMA), GW_STORE_SCHEMA);
+        assert_int_equal(remove_dir(NULL), 0);
+    }
+}
+
+// Of an older store too: what its device records are shows in their keys.
+static void test_the_number_of_an_older_store(void **state)
+{
+    (void)state;
+    static uint64_t versions[IDS];
+    uint8_t flips[1 + BASE_SEAL_BYTES] = {1};
+    assert_int_equal(make_dir(NULL), 0);
+    make_older(GW_STORE_SCHEMA_LOOSE);
+    for (uint64_t id = 0; id < IDS; id++) {
+        versions[id] = id == 7 ? 0 : 100 + id;
+    }
+    assert_int_equal(change_schema(GW_STORE_SCHEMA_LOOSE, flips), GW_STORE_SCHEMA_LOOSE);
+    assert_damaged();
+    assert_salvaged(versions, IDS, 2); // the rollout instead of the damaged one
+    assert_int_equal(remove_dir(NULL), 0);
+}
+
+// Rows of now are never taken for records of before, also where the number says so.
+static void test_rows_under_an_older_number(void **state)
+{
+    (void)state;
+    static uint64_t versions[IDS];
+    assert_int_equal(make_dir(NULL), 0);
+    make_store(versions);
+    assert_int_equal(schema_on_disk(GW_STORE_SCHEMA_LOOSE), GW_STORE_SCHEMA);
+    const struct gw_store_options options = {.dir = dir, .no_thread = true};
+    struct gw_store *store = NULL;
+    struct base_error error = {0};
+    assert_int_equal(gw_store_open(&options, &store, &error), BASE_ERR_CORRUPT);
+    assert_non_null(strstr(error.text, "salvage --help`"));
+    assert_int_equal(schema_on_disk(GW_STORE_SCHEMA), GW_STORE_SCHEMA_LOOSE);
+    store = open_store(0, 0, true);
+    check_all(store, versions);
+    assert_int_equal(gw_store_check(store, say, NULL), 0);
+    gw_store_close(store);
+    assert_int_equal(remove_dir(NULL), 0);
 }
 
 // Its device records are wider; nothing else is another, so nothing is moved.
@@ -417,6 +547,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_salvage_brings_nothing_back, make_dir, remove_dir),
         cmocka_unit_test(test_older_schemas_are_rewritten),
         cmocka_unit_test(test_the_last_schema_is_raised),
+        cmocka_unit_test(test_each_bit_of_the_number),
+        cmocka_unit_test(test_the_number_of_an_older_store),
+        cmocka_unit_test(test_rows_under_an_older_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
