@@ -69,7 +69,8 @@ enum base_status sim_again_open(struct sim_again *again, const char *out, const 
     return BASE_OK;
 }
 
-// The line's words, for the second run: what is asked of it besides stands before them.
+// The line's words, for the second run. What is asked of it besides stands behind them: acts of a
+// branch are numbered behind the run's own, whose draws stay as they were.
 static enum base_status words_make(const struct sim_again *again, const char *const *more,
                                    const char *words[SIM_AGAIN_WORDS_MAX], struct base_error *error)
 {
@@ -82,12 +83,12 @@ static enum base_status words_make(const struct sim_again *again, const char *co
     words[count++] = repro->words[1];
     words[count++] = "--again";
     words[count++] = again->child.folder;
+    for (uint32_t i = 2; i < repro->count; i++) {
+        words[count++] = repro->words[i];
+    }
     for (uint32_t i = 0; more[i] != NULL; i++) {
         base_assert(i < SIM_AGAIN_MORE_MAX);
         words[count++] = more[i];
-    }
-    for (uint32_t i = 2; i < repro->count; i++) {
-        words[count++] = repro->words[i];
     }
     words[count] = NULL;
     return BASE_OK;

@@ -153,11 +153,12 @@ void sim_faults_help(char *out, size_t size)
     }
 }
 
-static uint32_t of_kind(const struct sim_fault_plan *plan, enum sim_fault_kind kind)
+// Those of a kind that are there from the start, or those that begin later.
+static uint32_t of_kind(const struct sim_fault_plan *plan, enum sim_fault_kind kind, bool later)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < plan->rule_count; i++) {
-        count += plan->rules[i].kind == kind;
+        count += plan->rules[i].kind == kind && (plan->rules[i].from_s > 0) == later;
     }
     return count;
 }
@@ -190,8 +191,19 @@ enum base_status sim_fault_add(struct sim_fault_plan *plan, struct base_str text
         }
         rule->picky = true;
     }
-    rule->nth = of_kind(plan, rule->kind);
+    rule->nth = of_kind(plan, rule->kind, false);
     plan->rule_count++;
+    return BASE_OK;
+}
+
+enum base_status sim_fault_add_later(struct sim_fault_plan *plan, uint32_t from_s,
+                                     struct base_str text, struct base_error *error)
+{
+    base_assert(from_s > 0);
+    BASE_TRY(sim_fault_add(plan, text, error));
+    struct sim_fault_rule *rule = &plan->rules[plan->rule_count - 1];
+    rule->nth = SIM_FAULTS_MAX - 1 - of_kind(plan, rule->kind, true);
+    rule->from_s = from_s;
     return BASE_OK;
 }
 

@@ -6,6 +6,8 @@
 //                  device, or a window of time
 // A draw depends on the seed, the kind, how many of that kind stand before it, the device and the
 // count, and on nothing else: taking one fault away, or another family, shifts no other's draws.
+// Faults that begin later are numbered apart, from the last number down: they shift none of those
+// that are there from the start, wherever they stand among them.
 #ifndef SIM_FAULT_RULE_H
 #define SIM_FAULT_RULE_H
 
@@ -63,7 +65,7 @@ enum sim_fault_kind {
 
 struct sim_fault_rule {
     enum sim_fault_kind kind;
-    uint32_t nth; // among those of its kind
+    uint32_t nth; // among those of its kind; no two have the same
     uint32_t amount;
     uint32_t probability_ppm;
     uint32_t from_s; // before this second of the run it does not happen; 0: always
@@ -92,6 +94,9 @@ const char *sim_fault_family_name(enum sim_fault_family family);
 // Adds one to the plan. INVALID with the column in `error`, LIMIT.
 BASE_NODISCARD enum base_status sim_fault_add(struct sim_fault_plan *plan, struct base_str text,
                                               struct base_error *error);
+// The same of one that begins at second `from_s` of the run, above 0.
+BASE_NODISCARD enum base_status sim_fault_add_later(struct sim_fault_plan *plan, uint32_t from_s,
+                                                    struct base_str text, struct base_error *error);
 // Is there one of this kind?
 bool sim_fault_plan_has(const struct sim_fault_plan *plan, enum sim_fault_kind kind);
 // All kinds, a line each, for the program's help.

@@ -34,13 +34,12 @@ static enum base_status fault_add(struct sim_fault_plan *plan, uint32_t at_s, st
                                   struct base_error *error)
 {
     struct base_error inner = {.status = BASE_OK};
-    enum base_status status = sim_fault_add(plan, text, &inner);
+    enum base_status status = sim_fault_add_later(plan, at_s, text, &inner);
     if (status != BASE_OK) {
         return base_error_set(error, status, "column %u of the fault: %s", inner.column,
                               inner.text);
     }
     base_assert(plan->rule_count > 0);
-    plan->rules[plan->rule_count - 1].from_s = at_s;
     return BASE_OK;
 }
 

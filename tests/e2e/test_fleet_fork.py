@@ -96,6 +96,18 @@ class FleetFork(unittest.TestCase):
         self.assertGreater(net["ninety_nine_s"] or 500, soon["ninety_nine_s"])
         self.assertGreater(soon["ninety_nine_s"], was["ninety_nine_s"])
 
+    def test_a_fault_of_a_kind_that_the_run_has(self):
+        """The run's own faults, from its start and of its acts, come as they came, whatever a branch adds of their kind."""
+        self.run_fleet("lossy", "--duration", "200", "--arrival-rate", "20", "--checkin-interval", "30", "--fault", "network:reset @ 20%",
+                       "--act", "20 fault network:reset @ 10%")
+        _, _, branches = self.fork("--at", "100", "--branch", "more: fault network:reset @ 40%", out=self.stack.path("lossy"))
+        was, more = (branches[name]["metrics"] for name in ("as-it-was", "more"))
+        self.assertGreater(more["request_errors"], was["request_errors"])
+        # One that never hits changes nothing at all, faults of acts that begin later included.
+        self.run_fleet("later", "--duration", "200", "--arrival-rate", "20", "--checkin-interval", "30", "--act", "150 fault network:reset @ 30%")
+        _, _, branches = self.fork("--at", "100", "--branch", "none: fault network:reset @ 0%", out=self.stack.path("later"))
+        self.assertEqual(branches["none"]["digest"], branches["as-it-was"]["digest"])
+
     def test_harm_is_counted_from_the_first_device(self):
         self.run_fleet("bad", "--duration", "500", "--arrival-rate", "4", "--checkin-interval", "30", "--bad",
                        'os == "android" => exception @ 60%', "--bad-version", "1.0.0")

@@ -2,7 +2,7 @@
 // and the count.
 #include "test_kit.h"
 
-#include "model/fault_rule.h"
+#include "model/run_act.h"
 
 #include <stdlib.h>
 
@@ -85,6 +85,36 @@ static void what_makes_no_sense_is_refused_with_its_place(void **state)
     free(plan);
 }
 
+// Whatever the order of words: a fault of an act takes no number of those that are from the start.
+static void faults_of_acts_are_numbered_apart(void **state)
+{
+    (void)state;
+    struct sim_fault_plan *plan = plan_new();
+    struct sim_fault_plan *alone = plan_new();
+    struct sim_acts acts = {.count = 0};
+    add(alone, "network:loss @ 5%");
+    assert_int_equal(sim_act_add(&acts, plan, BASE_STR("40 fault network:loss @ 9%"), NULL),
+                     BASE_OK);
+    add(plan, "network:loss @ 5%");
+    assert_int_equal(sim_act_add(&acts, plan, BASE_STR("20 fault network:loss @ 9%"), NULL),
+                     BASE_OK);
+    assert_int_equal(plan->rules[0].from_s, 40);
+    assert_int_equal(plan->rules[2].from_s, 20);
+    assert_true(sim_fault_draw(7, &plan->rules[1], 3, 4) ==
+                sim_fault_draw(7, &alone->rules[0], 3, 4));
+    while (plan->rule_count < SIM_FAULTS_MAX) {
+        add(plan, "network:loss @ 5%");
+    }
+    for (uint32_t i = 0; i < SIM_FAULTS_MAX; i++) {
+        assert_true(plan->rules[i].nth < SIM_FAULTS_MAX);
+        for (uint32_t k = 0; k < i; k++) {
+            assert_int_not_equal(plan->rules[i].nth, plan->rules[k].nth);
+        }
+    }
+    free(alone);
+    free(plan);
+}
+
 // Every kind can be written, with its usual amount, and the help has it.
 static void every_kind_has_a_name(void **state)
 {
@@ -139,6 +169,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(what_makes_no_sense_is_refused_with_its_place),
+        cmocka_unit_test(faults_of_acts_are_numbered_apart),
         cmocka_unit_test(every_kind_has_a_name),
         cmocka_unit_test(a_draw_is_of_its_fault_alone),
     };
