@@ -5,9 +5,10 @@
 
 #include "base/alloc.h"
 #include "base/check.h"
+#include "base/os/regular_file.h"
 #include "harvest/gateway_source.h"
+#include "model/sim_options.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,9 +127,10 @@ static enum base_status rows_read(const char *path, row_fn take, void *ctx,
                                   struct base_error *error)
 {
     char line[LINE_BYTES];
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        return base_error_set(error, BASE_ERR_IO, "%.200s: %s", path, strerror(errno));
+    FILE *file = NULL;
+    struct base_error inner = {.status = BASE_OK};
+    if (base_regular_stream(path, &file, &inner) != BASE_OK) { // a pipe would hold this up
+        return base_error_set(error, BASE_ERR_IO, "%s", inner.text);
     }
     enum base_status status = BASE_OK;
     for (uint32_t number = 1; status == BASE_OK && fgets(line, sizeof(line), file) != NULL;
@@ -139,11 +141,17 @@ static enum base_status rows_read(const char *path, row_fn take, void *ctx,
         if (head || line[0] == '#') {
             continue;
         }
-        if (!row_parse(line, &row) || number > SIM_FIT_ROWS_MAX) {
+        // Longer than it may be, or it has a NUL byte.
+        bool cut = strchr(line, '\n') == NULL && feof(file) == 0;
+        if (cut || !row_parse(line, &row) || number > SIM_FIT_ROWS_MAX) {
             status = base_error_set(error, BASE_ERR_INVALID,
                                     "%.200s: line %u: MANIFEST,STAGE,SECOND,DEVICES or "
                                     "SECOND,DEVICES is expected",
                                     path, number);
+        } else if (row.y > SIM_DEVICES_MAX) {
+            status =
+                base_error_set(error, BASE_ERR_INVALID, "%.200s: line %u: more than %u devices",
+                               path, number, SIM_DEVICES_MAX);
         } else if (!take(ctx, &row)) {
             status = base_error_set(error, BASE_ERR_NOMEM, "out of memory");
         }

@@ -112,6 +112,14 @@ class FleetFit(unittest.TestCase):
         self.assertFalse(os.path.exists(self.path("odd.conf")))
         self.assertIn("nowhere", self.fit(self.path("nowhere"), status=4))
         self.assertIn("--check DIR and --root FILE go together", self.fit(self.path("odd.csv"), "--check", "x", status=2))
+        for text, said in (("0,10\n30,30000001\n", "line 2: more than 30000000 devices"),
+                           ("0,10\n30,20\0 and more\n60,30\n", "line 2: MANIFEST,STAGE,SECOND,DEVICES")):
+            with open(self.path("much.csv"), "w", encoding="utf-8") as file:
+                file.write(text)
+            self.assertIn(said, self.fit(self.path("much.csv"), "--out", self.path("odd.conf"), status=2))
+            self.assertFalse(os.path.exists(self.path("odd.conf")))
+        os.mkfifo(self.path("pipe"))
+        self.assertIn("pipe", self.fit(self.path("pipe"), "--out", self.path("odd.conf"), status=4))
         with open(self.path("far.csv"), "w", encoding="utf-8") as file:
             file.write("m,offered,0,1\nm,offered,100,400\nm,ran,350,1\nm,ran,400,380\n")
         text = self.fit(self.path("far.csv"), "--out", self.path("far.conf"), "--within", "0.5", *self.check(), status=1)
