@@ -60,6 +60,9 @@ static enum base_status take_lines(struct sim_scenario *scenario, struct base_st
         struct base_str value = {NULL, 0};
         const struct argp_option *row = NULL;
         char kept[BASE_ERROR_TEXT_MAX];
+        if (memchr(line.data, '\0', line.size) != NULL) {
+            return sim_lines_refuse(&lines, scenario->error, "a NUL byte: lines are text");
+        }
         if (sim_line_split(line, '=', &name, &value)) {
             row = row_named(scenario->table, name);
         } else {

@@ -92,11 +92,17 @@ class FleetScenario(unittest.TestCase):
         self.assertLess(totals["presence"] - 600, 0.2 * (totals["plain"] - 600), totals)  # at midnight
         self.assertGreater(totals["clones"], 0.9 * totals["plain"])
 
-    def test_a_wrong_line_is_named(self):
+    def test_a_line_with_nul_is_named(self):
         path = self.stack.path("wrong.conf")
         with open(path, "w", encoding="utf-8") as file:
+            file.write("# of ours\ndevices = 100\0 + 5\n")
+        self.assertIn("wrong.conf:2: a NUL byte", self.play(path, status=2)[0])
+
+    def test_a_name_that_is_none_is_named(self):
+        path = self.stack.path("wrong-name.conf")
+        with open(path, "w", encoding="utf-8") as file:
             file.write("# of ours\ndevices = 100\narrival = steady:10\n")
-        self.assertIn("wrong.conf:3: a line is `name = value`", self.play(path, status=2)[0])
+        self.assertIn("wrong-name.conf:3: a line is `name = value`", self.play(path, status=2)[0])
 
     def test_a_population_of_a_gateway(self):
         """Devices of a running gateway, and of its folder when it has stopped, are the same population: that which came."""
