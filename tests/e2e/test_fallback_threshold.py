@@ -106,7 +106,8 @@ class Threshold(unittest.TestCase):
         for text, words in (("", "it is empty"), (head, "no line of scores"), ("a,b\n1,2\n", "columns wanted"),
                             (head + "0.5,1\n", "line 2: it has no field of the column: cloud_right"),
                             (head + "0.5,1,0\n1.5,1,1\n", "line 3: a confidence is a number from 0 to 1, not: 1.5"),
-                            (head + "nan,1,1\n", "not: nan"), (head + "0.5,yes,1\n", "neither 0 nor 1"),
+                            (head + "nan,1,1\n", "not: nan"), (head + "0x1p-1,1,1\n", "not: 0x1p-1"),
+                            (head + "0.5,1,1\n0.5,1,1\0,7\n", "line 3: a NUL byte"), (head + "0.5,1,1\n0.5,1,1\0", "line 3: a NUL byte"), (head + "0.5,yes,1\n", "neither 0 nor 1"),
                             (head + '0.5,"1",1\n', "a quote"), (head + "0.5," + "1" * 5000 + ",1\n", "line 2: more than 4096 bytes"),
                             ("confidence,confidence,device_right,cloud_right\n1,1,1,1\n", "two columns of one name"),
                             ("confidence,device,cloud,label\n0.5,a,b,\n", "the label is empty"), ("," * 80 + "\n", "more than 64 columns")):

@@ -67,20 +67,43 @@ static enum base_status split(struct reader *reader)
     }
 }
 
+enum line_end { LINE_NONE, LINE_WHOLE, LINE_LONG, LINE_NUL };
+
+// A line into reader->text, with its end. A NUL byte in it would hide what is behind.
+static enum line_end take_line(struct reader *reader)
+{
+    size_t size = 0;
+    int byte = 0;
+    bool nul = false;
+    while (size <= SCORES_LINE_MAX && byte != '\n' && (byte = getc_unlocked(reader->file)) != EOF) {
+        reader->text[size++] = (char)byte;
+        nul = nul || byte == '\0';
+    }
+    reader->text[size] = '\0';
+    reader->line += size > 0 ? 1 : 0;
+    return nul                                              ? LINE_NUL
+           : size > SCORES_LINE_MAX && byte != '\n'         ? LINE_LONG
+           : size > 0 && ferror_unlocked(reader->file) == 0 ? LINE_WHOLE
+                                                            : LINE_NONE;
+}
+
 // False at the end of the file; *out_status when it is not OK.
 static bool next_line(struct reader *reader, enum base_status *out_status)
 {
     *out_status = BASE_OK;
     do {
-        if (fgets(reader->text, sizeof(reader->text), reader->file) == NULL) {
+        enum line_end end = take_line(reader);
+        if (end == LINE_NONE) {
             if (ferror(reader->file)) {
                 *out_status = base_error_set(reader->error, BASE_ERR_IO, "it cannot be read");
             }
             return false;
         }
-        reader->line++;
-        size_t size = strlen(reader->text);
-        if (size > SCORES_LINE_MAX && reader->text[size - 1] != '\n') {
+        if (end == LINE_NUL) {
+            *out_status = refuse(reader, "a NUL byte: lines are text", "");
+            return false;
+        }
+        if (end == LINE_LONG) {
             *out_status =
                 base_error_set(reader->error, BASE_ERR_TOO_LARGE, "line %u: more than %d bytes",
                                reader->line, SCORES_LINE_MAX);
@@ -146,7 +169,9 @@ static enum base_status read_scored(const struct reader *reader, struct pol_scor
     const char *text = reader->fields[reader->columns[CONFIDENCE]];
     const char *end = text;
     double confidence = base_real_read(text, &end);
-    if (end == text || *end != '\0' || !(confidence >= 0 && confidence <= 1)) {
+    // Hexadecimal digits and the like are no writing of a confidence.
+    bool plain = text[strspn(text, "0123456789.eE+-")] == '\0';
+    if (!plain || end == text || *end != '\0' || !(confidence >= 0 && confidence <= 1)) {
         return refuse(reader, "a confidence is a number from 0 to 1, not", text);
     }
     // Rounded down: what is below a threshold stays below it.

@@ -4,7 +4,7 @@
 //   confidence               of the small model, 0 to 1
 //   device_right,cloud_right 1 or 0, true or false: whose answer is right
 //   or device,cloud,label    what both said and what is right, compared as texts
-// A field has no comma and no quote; spaces around it are not part of it. Empty lines are nothing.
+// A field has no comma, quote or NUL; spaces around it are not part of it. Empty lines are nothing.
 #ifndef SCORES_FILE_H
 #define SCORES_FILE_H
 
