@@ -37,9 +37,13 @@ static enum cli_exit read_aim(const struct cli *cli, struct aim *out)
         out->kind = (enum pol_aim)i;
         given++;
     }
+    if (given == 0) {
+        return cli_fail(CLI_EXIT_USAGE,
+                        "say what is wanted: one of --accuracy, --within and --share");
+    }
     return given == 1 ? CLI_EXIT_OK
-                      : cli_fail(CLI_EXIT_USAGE,
-                                 "say what is wanted: one of --accuracy, --within and --share");
+                      : cli_fail(CLI_EXIT_USAGE, "one of --accuracy, --within and --share, not %s",
+                                 given == 2 ? "two" : "all three");
 }
 
 static double percent(uint64_t count, uint64_t total)
@@ -61,15 +65,42 @@ static void say_aim(const struct aim *aim, struct threshold_choice *choice)
                    aim->value * 100, texts[aim->kind].behind);
 }
 
+// Below which accuracy the choice is not to fall; NAN: none was asked for.
+static double target_of(const struct aim *aim, const struct pol_cuts *cuts)
+{
+    double cloud = percent(cuts->at[POL_CUTS - 1].right, cuts->total) / 100;
+    return aim->kind == POL_AIM_ACCURACY ? aim->value
+           : aim->kind == POL_AIM_WITHIN ? fmax(cloud - aim->value, 0)
+                                         : (double)NAN;
+}
+
+// Why nothing was chosen. With every input sent nothing is lost to the cloud: if that is not shown,
+// it is for want of scores.
+static void say_nothing_shown(const struct aim *aim, struct threshold_choice *choice)
+{
+    const struct pol_cuts *cuts = choice->cuts;
+    unsigned long long total = cuts->total;
+    if (aim->kind == POL_AIM_WITHIN && aim->value > 0) {
+        (void)snprintf(choice->answer, sizeof(choice->answer),
+                       "%llu score%s too few to show it; send everything until there are more",
+                       total, total == 1 ? " is" : "s are");
+    } else if (aim->kind == POL_AIM_WITHIN) {
+        (void)snprintf(choice->answer, sizeof(choice->answer),
+                       "No number of scores shows that nothing is lost; ask for more than 0, or "
+                       "send everything");
+    } else {
+        (void)snprintf(choice->answer, sizeof(choice->answer),
+                       "These scores do not show it, not even with every input sent: the cloud "
+                       "alone has %.2f %% right of %llu",
+                       percent(cuts->at[POL_CUTS - 1].right, total), total);
+    }
+}
+
 static void say_answer(const struct aim *aim, struct threshold_choice *choice)
 {
     const struct pol_cuts *cuts = choice->cuts;
     if (choice->index == POL_CUTS) {
-        const struct pol_cut *cloud = &cuts->at[POL_CUTS - 1];
-        (void)snprintf(choice->answer, sizeof(choice->answer),
-                       "These scores do not show it, not even with every input sent: the cloud "
-                       "alone has %.2f %% right of %llu",
-                       percent(cloud->right, cuts->total), (unsigned long long)cuts->total);
+        say_nothing_shown(aim, choice);
         return;
     }
     const struct pol_cut *cut = &cuts->at[choice->index];
@@ -150,6 +181,7 @@ enum cli_exit cli_fallback_threshold(struct cli *cli)
         return cli_fail(CLI_EXIT_LOCAL, "%s: %s", choice.from, error.text);
     }
     choice.index = pol_cuts_choose(&cuts, aim.kind, aim.value, choice.alpha);
+    choice.target = target_of(&aim, &cuts);
     say_aim(&aim, &choice);
     say_answer(&aim, &choice);
     const char *page = cli->values[CLI_OPTION_OUT];

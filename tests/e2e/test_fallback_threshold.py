@@ -2,6 +2,7 @@
 import json
 import os
 import random
+import re
 import subprocess
 import tempfile
 import unittest
@@ -72,8 +73,11 @@ class Threshold(unittest.TestCase):
         run = self.walle(self.scores(score_lines(5000, 3)), "--accuracy", "0.99")
         self.assertEqual(run.returncode, 1)
         self.assertIn("do not show it", run.stdout)
-        few = self.walle(self.scores(score_lines(20, 3)), "--within", "0.01")
+        few = self.walle(self.scores(score_lines(30, 3)), "--within", "0.01")
         self.assertEqual(few.returncode, 1)
+        self.assertTrue(few.stdout.startswith("30 scores are too few to show it; send everything until there are more.\n"), few.stdout)
+        self.assertIn("No number of scores shows that nothing is lost",
+                      self.walle(self.scores(score_lines(30, 3)), "--within", "0").stdout)
 
     def test_answers_as_texts(self):
         rows = "id,label,cloud,device,confidence\n1,cat,cat,dog,0.25\n2,dog,dog,dog,0.75\n\n3,cow,cat,cow,1\n"
@@ -95,6 +99,9 @@ class Threshold(unittest.TestCase):
         self.assertNotIn("<b>", text)
         self.assertNotIn("nan", text)
         self.assertEqual(text.count("<circle"), 1)
+        self.assertIn(">right answers</text>", text)
+        self.assertEqual(text.count("<line class=target"), 1)
+        self.assertIn("walle.config", text)
         self.assertEqual(text.count("tr class=chosen"), 1)
         picture = os.path.join(self.folder, "page.png")
         subprocess.run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--screenshot=" + picture, "file://" + page],
@@ -122,6 +129,25 @@ class Threshold(unittest.TestCase):
         for aims in ((), ("--share", "0.1", "--within", "0.1"), ("--share", "1.5"), ("--within", "0.1", "--alpha", "0")):
             run = self.walle(path, *aims)
             self.assertEqual(run.returncode, 2, (aims, run.stdout))
+        self.assertIn("one of --accuracy, --within and --share, not two", self.walle(path, "--share", "0.1", "--within", "0.1").stderr)
+        self.assertIn("say what is wanted", self.walle(path).stderr)
+
+    def test_the_target_is_in_the_picture(self):
+        """A line for what was asked of accuracy, at its height between the axis's numbers, also below all the curve has."""
+        page = os.path.join(self.folder, "page.html")
+        path = self.scores(score_lines(3000, 6))
+        for aim, value, lines in (("--accuracy", "0.3", 1), ("--accuracy", "0.92", 1), ("--within", "0.9", 1), ("--share", "0.5", 0)):
+            self.assertEqual(self.walle(path, aim, value, "--out", page).returncode, 0)
+            with open(page, encoding="utf-8") as file:
+                text = file.read()
+            found = re.findall(r"<line class=target x1=\S+ x2=\S+ y1=(\S+) y2=(\S+) />", text)
+            self.assertEqual(len(found), lines, (aim, value))
+            if aim == "--accuracy":
+                grid = re.findall(r"<line class=grid x1=\S+ x2=\S+ y1=(\S+) y2=\S+ /><text [^>]*>([\d.]+)&nbsp;%", text)
+                (foot, low), (top, high) = [(float(y), float(share)) for y, share in (grid[0], grid[-1])]
+                self.assertAlmostEqual(float(found[0][0]), foot + (top - foot) * (float(value) * 100 - low) / (high - low), delta=1)
+            for y, _ in found:
+                self.assertTrue(float(grid[-1][0]) <= float(y) <= float(grid[0][0]), (aim, y))
 
 
 if __name__ == "__main__":

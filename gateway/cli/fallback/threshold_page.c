@@ -11,7 +11,7 @@
 
 // The plot, in the picture's own units.
 #define LEFT   64.0
-#define TOP    16.0
+#define TOP    32.0
 #define WIDTH  820.0
 #define HEIGHT 380.0
 #define TICKS  5
@@ -29,7 +29,8 @@ static const char page_head[] =
     "tr.chosen{font-weight:600}.note,text{color:var(--soft);fill:var(--soft)}"
     "svg{width:100%;height:auto;display:block}text{font-size:13px}.grid{stroke:var(--line)}"
     ".band{fill:var(--ours);opacity:.18}.curve{fill:none;stroke:var(--ours);stroke-width:2}"
-    ".choice{fill:var(--ours)}.cloud{stroke:var(--soft);stroke-dasharray:5 "
+    ".choice{fill:var(--ours)}.target{stroke:var(--fg);stroke-dasharray:2 "
+    "3}.cloud{stroke:var(--soft);stroke-dasharray:5 "
     "4}</style></head><body>\n";
 
 struct plot {
@@ -63,6 +64,8 @@ static struct plot plot_of(const struct threshold_choice *choice, FILE *file)
         plot.low = fmin(plot.low, interval.low);
         plot.high = fmax(plot.high, interval.high);
     }
+    plot.low = fmin(plot.low, choice->target); // of a number and NAN the number is taken
+    plot.high = fmax(plot.high, choice->target);
     double room = fmax((plot.high - plot.low) * 0.05, 0.001);
     plot.low = fmax(plot.low - room, 0);
     plot.high = fmin(plot.high + room, 1);
@@ -82,10 +85,10 @@ static void axes_write(const struct plot *plot)
                       LEFT, LEFT + WIDTH, y, y, LEFT - 8, y + 4, accuracy * 100, x,
                       TOP + HEIGHT + 20, i * 100 / TICKS);
     }
-    (void)fprintf(
-        plot->file,
-        "<text x=%.1f y=%.1f text-anchor=middle>share of inputs sent to the cloud</text>\n",
-        LEFT + WIDTH / 2, TOP + HEIGHT + 42);
+    (void)fprintf(plot->file,
+                  "<text x=4 y=14>right answers</text><text x=%.1f y=%.1f text-anchor=middle>share "
+                  "of inputs sent to the cloud</text>\n",
+                  LEFT + WIDTH / 2, TOP + HEIGHT + 42);
 }
 
 static void curve_write(const struct plot *plot)
@@ -108,6 +111,13 @@ static void curve_write(const struct plot *plot)
                   "'/><line class=cloud x1=%.1f x2=%.1f y1=%.1f y2=%.1f /><text x=%.1f y=%.1f>the "
                   "cloud alone</text>\n",
                   LEFT, LEFT + WIDTH, cloud, cloud, LEFT + 6, cloud - 6);
+    if (!isnan(choice->target)) {
+        double y = above(plot, choice->target);
+        (void)fprintf(plot->file,
+                      "<line class=target x1=%.1f x2=%.1f y1=%.1f y2=%.1f /><text x=%.1f y=%.1f "
+                      "text-anchor=end>what is wanted</text>\n",
+                      LEFT, LEFT + WIDTH, y, y, LEFT + WIDTH - 6, y - 6);
+    }
     if (choice->index < POL_CUTS) {
         (void)fprintf(
             plot->file, "<circle class=choice r=6 cx=%.1f cy=%.1f />\n",
@@ -167,7 +177,10 @@ static void page_write(const struct threshold_choice *choice, FILE *file)
                   "cloud, one point a threshold. The band holds for all of them together: it is "
                   "wrong somewhere with a chance of at most %g&nbsp;%%. It holds for inputs like "
                   "these; where users are others, or either model learnt from these inputs, it "
-                  "does not.</p>\n",
+                  "does not.</p>\n<p class=note>The threshold goes into the task's own "
+                  "<code>config</code> (task.json), where its script reads it as "
+                  "<code>walle.config</code>; there is no call for inference in the cloud "
+                  "yet.</p>\n",
                   choice->alpha * 100);
     table_write(choice, file);
     (void)fputs("</body></html>\n", file);

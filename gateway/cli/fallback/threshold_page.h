@@ -11,6 +11,7 @@ struct threshold_choice {
     const struct pol_cuts *cuts;
     size_t index;                    // the cut that was chosen; POL_CUTS: none
     double alpha;                    // of the choice, and of all intervals together
+    double target;                   // the accuracy that is wanted; NAN: none is
     const char *from;                // the file of scores
     char aim[THRESHOLD_TEXT_MAX];    // what was asked for
     char answer[THRESHOLD_TEXT_MAX]; // what came of it
