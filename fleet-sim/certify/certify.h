@@ -18,6 +18,8 @@
 #define SIM_CERTIFY_JOBS_MAX  64
 #define SIM_CERTIFY_NAME_MAX  32
 #define SIM_CERTIFY_RULE_MAX  256
+// Far from the seeds of fleets, which begin with 1: devices of theirs may be in the folder.
+#define SIM_CERTIFY_SEED_FIRST 1000001u
 
 // One way for a release to be bad. The first of a pack is none: `rule` is empty.
 struct sim_certify_case {
@@ -47,12 +49,13 @@ struct sim_certify_options {
 
 // What came of one run.
 struct sim_certify_run {
-    bool good;    // it ended by itself, and no invariant broke
-    bool stopped; // the gate did
-    bool completed;
+    bool good;        // it ended by itself, and no invariant broke
+    bool stopped;     // the gate did
+    bool completed;   // all its stages passed
     uint64_t harmed;  // devices that ever ran the version
     double stopped_s; // since the run began
     double ended_s;
+    char state[SIM_ROLLOUT_STATE_MAX]; // the rollout's, at the end
 };
 
 // What was certified, where and when, as the first run says it.

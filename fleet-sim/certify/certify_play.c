@@ -35,7 +35,7 @@ static void words_of(const struct sim_certify_result *result, uint32_t at, const
     const char *rule = result->pack->cases[at / options->seeds].rule;
     uint32_t count = 0;
     (void)snprintf(texts[0], 32, "%u", options->devices);
-    (void)snprintf(texts[1], 32, "%u", 1 + at % options->seeds);
+    (void)snprintf(texts[1], 32, "%u", SIM_CERTIFY_SEED_FIRST + at % options->seeds);
     (void)snprintf(texts[2], 32, "%u", options->horizon_s);
     (void)snprintf(texts[3], 32, "%u", options->checkin_interval_s);
     (void)snprintf(texts[4], 32, "%.3f", options->arrival_rate);
@@ -113,7 +113,9 @@ static enum base_status take_rollout(const json_t *root, const struct sim_certif
                                   options->rollout, state);
         }
         found = true;
-        out->completed = strcmp(state, "completed") == 0;
+        // Guarded until devices come that the folder knows of before: none of them does here.
+        out->completed = strcmp(state, "completed") == 0 || strcmp(state, "guarding") == 0;
+        (void)snprintf(out->state, sizeof(out->state), "%s", state);
         out->stopped = strcmp(state, "rolled_back") == 0 || strcmp(state, "rolling_back") == 0 ||
                        strcmp(state, "paused") == 0;
     }
@@ -197,8 +199,10 @@ static enum base_status read_run(const struct play *play, const struct job *job,
         root != NULL ? sim_certify_run_read(root, play->result->options, healthy, run, error)
                      : BASE_OK;
     if (taken == BASE_OK && (!ended || root == NULL)) {
-        taken = base_error_set(error, BASE_ERR_IO, "a run came to nothing: see %s.log",
-                               job->child.folder);
+        char said[SIM_CHILD_SAID_MAX];
+        sim_child_said(&job->child, said);
+        taken = base_error_set(error, BASE_ERR_IO, "a run came to nothing: %.100s: see %s.log",
+                               said, job->child.folder);
     }
     if (taken != BASE_OK) {
         json_decref(root);

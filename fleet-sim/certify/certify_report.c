@@ -3,6 +3,7 @@
 // last run. Every figure is of the runs that were played, and says of how many.
 #include "certify/certify.h"
 
+#include "base/check.h"
 #include "base/os/output_file.h"
 #include "base/version.h"
 #include "base/text/html_text.h"
@@ -312,6 +313,43 @@ static enum base_status file_write(const struct sim_certify_result *result, cons
     return base_output_close(&file, write(result, sums, file.file), error);
 }
 
+// In which states the rollout stood at the end of a case's runs, none of which is good: "running
+// (3)". What came to an end of its own broke an invariant.
+static void states_tell(const struct sim_certify_result *result, uint32_t at, char *out,
+                        size_t size)
+{
+    const uint32_t seeds = result->options->seeds;
+    const struct sim_certify_run *runs = &result->runs[(size_t)at * seeds];
+    size_t used = 0;
+    base_assert(size > 0);
+    out[0] = '\0';
+    for (uint32_t i = 0; i < seeds; i++) {
+        uint32_t like = 0;
+        uint32_t before = 0;
+        for (uint32_t j = 0; j < seeds; j++) {
+            bool same = strcmp(runs[j].state, runs[i].state) == 0;
+            like += same;
+            before += same && j < i;
+        }
+        if (before == 0 && used < size) {
+            used += (size_t)snprintf(out + used, size - used, "%s%s (%u)", used > 0 ? ", " : "",
+                                     runs[i].state, like);
+        }
+    }
+}
+
+static enum base_status nothing_certified(const struct sim_certify_result *result, uint32_t at,
+                                          struct base_error *error)
+{
+    char states[48];
+    states_tell(result, at, states, sizeof(states));
+    return base_error_set(error, BASE_ERR_CONFLICT,
+                          "nothing is certified: no run of '%.20s' ended well (--duration %u); "
+                          "its rollouts: %s; see %.60s",
+                          result->pack->cases[at].name, result->options->horizon_s, states,
+                          result->options->out);
+}
+
 enum base_status sim_certify_report(const struct sim_certify_result *result, FILE *log,
                                     struct base_error *error)
 {
@@ -323,10 +361,7 @@ enum base_status sim_certify_report(const struct sim_certify_result *result, FIL
     table_write(result, sums, log);
     for (uint32_t i = 0; i < result->pack->count; i++) {
         if (sums[i].good == 0) {
-            return base_error_set(error, BASE_ERR_CONFLICT,
-                                  "no run of '%s' ended by itself: nothing is certified. The runs "
-                                  "stay in %s",
-                                  result->pack->cases[i].name, result->options->out);
+            return nothing_certified(result, i, error);
         }
     }
     BASE_TRY(file_write(result, sums, "certificate.json", json_write, error));

@@ -89,6 +89,7 @@ struct sim_counters {
     uint64_t unenrolled;      // devices that came up and have none so far; of now
     uint64_t enrol_refused;   // enrolments it refused
     uint64_t enrolled_before; // ... because it knows the device: another run enrolled it
+    uint64_t known_refused;   // devices of an id of their own that it refused so at first
     uint64_t unauthorized; // other requests it refused: who asks may not, or did not show who it is
     uint64_t crashes;      // virtual processes killed
     uint64_t reinstalls;   // devices that lost all they had stored

@@ -118,6 +118,11 @@ uint64_t sim_population_device_id(const struct sim_population *population, uint6
     return sim_draw(population->seed, index, SIM_STREAM_ID);
 }
 
+bool sim_population_shares_id(const struct sim_population *population, uint64_t index)
+{
+    return is_clone(population, index) || is_clone(population, index + 1);
+}
+
 uint32_t sim_population_reinstalled(const struct sim_population *population, uint64_t index,
                                     uint64_t *out_id)
 {

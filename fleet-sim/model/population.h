@@ -32,6 +32,8 @@ struct sim_traits {
 
 // Unique within a seed, clones aside: a bijection of the index.
 uint64_t sim_population_device_id(const struct sim_population *population, uint64_t index);
+// Has another device its id: a clone of it, or the one that it is a clone of?
+bool sim_population_shares_id(const struct sim_population *population, uint64_t index);
 // Before which of its wakes, after so many, the device is installed anew; 0: never. *out_id: who it
 // is from then on, in half of them the one that it was.
 uint32_t sim_population_reinstalled(const struct sim_population *population, uint64_t index,

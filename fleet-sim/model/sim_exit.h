@@ -12,7 +12,7 @@ enum sim_exit {
     SIM_EXIT_INTERRUPTED = 5,   // by a signal, before its end
     SIM_EXIT_NOBODY_FITS = 6,   // no virtual device is what the options ask for
     SIM_EXIT_NO_GATEWAY = 7,    // nothing answered
-    SIM_EXIT_NOBODY_ONLINE = 8, // it answered, and no device came online
+    SIM_EXIT_NOBODY_ONLINE = 8, // it answered, and no device came online, or a part was refused
     SIM_EXIT_UNREACHED = 9,     // devices came online, and no release reached one
     SIM_EXIT_NO_RELEASE = 10,   // devices came online, and there was no release to judge
     SIM_EXIT_UNCOUNTED = 11,    // a release reached devices, and its gate counts none of them

@@ -111,14 +111,12 @@ static void population_row(const struct sim_run_result *result, FILE *file)
         (void)fputs("</code> means", file);
     }
     uint32_t values =
-        result->mining != NULL ? sim_trait_value_count(options->people, SIM_TRAIT_OS) : 0;
+        result->systems_of > 0 ? sim_trait_value_count(options->people, SIM_TRAIT_OS) : 0;
     for (uint32_t v = 0; v < values; v++) {
-        const struct sim_cohort *c = sim_mining_cohort(result->mining, SIM_TRAIT_OS, v);
-        uint64_t all = result->slice.devices_total;
-        if (c->devices > 0 && all > 0) {
+        if (result->systems[v] > 0) {
             (void)fputs("; ", file);
             base_html_text(file, sim_trait_text(options->people, SIM_TRAIT_OS, v));
-            (void)fprintf(file, " %.1f %%", 100.0 * (double)c->devices / (double)all);
+            (void)fprintf(file, " %.1f %%", 100.0 * result->systems[v] / result->systems_of);
         }
     }
     share_of(options->zombie_ppm, "come once and never again", file);
@@ -487,6 +485,22 @@ static void untested_faults(const struct sim_run_result *result, FILE *file)
     }
 }
 
+// Did devices leave a version, or a release go back, called bad or not?
+static bool went_back(const struct sim_run_result *result)
+{
+    bool back = result->counters.rollbacks > 0;
+    for (uint32_t v = 1; v < SIM_VERSIONS_MAX; v++) {
+        back = back || result->counters.version[v].rolled_back > 0;
+    }
+    for (uint32_t i = 0; i < result->rollout_count; i++) {
+        const struct sim_rollout_told *told = &result->rollouts[i];
+        bool offered = told->version != SIM_VERSION_NONE &&
+                       result->counters.version[told->version].offered > 0;
+        back = back || (offered && sim_rollout_back(told->seen.state));
+    }
+    return back;
+}
+
 static void untested_section(const struct sim_run_result *result, FILE *file)
 {
     const struct sim_options *options = result->options;
@@ -500,7 +514,7 @@ static void untested_section(const struct sim_run_result *result, FILE *file)
              file);
     untested(!options->local && !virtual && options->dedicated == 0,
              "a connection for each device: they share carriers", file);
-    untested(!options->local && options->bad_version_count == 0,
+    untested(!options->local && options->bad_version_count == 0 && !went_back(result),
              "a bad release and the way back (--bad, --bad-version)", file);
     untested(virtual && !options->network_links,
              "networks: every message comes, and after the same time (--links network)", file);

@@ -44,6 +44,7 @@ static const struct {
     [SIM_OUTCOME_INTERRUPTED] = {"interrupted", "INTERRUPTED: neither passed nor failed"},
     [SIM_OUTCOME_NO_GATEWAY] = {"no gateway", "NO GATEWAY"},
     [SIM_OUTCOME_NOBODY_ONLINE] = {"nobody online", "NOBODY ONLINE"},
+    [SIM_OUTCOME_REFUSED] = {"devices refused", "DEVICES REFUSED"},
     [SIM_OUTCOME_UNREACHED] = {"nobody reached", "NOBODY REACHED"},
     [SIM_OUTCOME_NO_RELEASE] = {"no release", "NO RELEASE"},
     [SIM_OUTCOME_UNCOUNTED] = {"not counted", "NOT COUNTED"},

@@ -31,6 +31,7 @@ enum sim_outcome {
     SIM_OUTCOME_INTERRUPTED,   // by a signal: neither passed nor failed
     SIM_OUTCOME_NO_GATEWAY,    // nothing answered
     SIM_OUTCOME_NOBODY_ONLINE, // no device came so far that it was answered what to do
+    SIM_OUTCOME_REFUSED,       // a part of them never came online: another run enrolled it
     SIM_OUTCOME_UNREACHED,     // no release reached a device
     SIM_OUTCOME_NO_RELEASE,    // there was none, and none was asked for: nothing to judge
     SIM_OUTCOME_UNCOUNTED,     // its gate counts none of the devices that it reached
@@ -70,6 +71,9 @@ struct sim_run_result {
     uint8_t focus; // the version that failures are explained of; SIM_VERSION_NONE: no version ran
     struct sim_mining *mining; // of the focus version; NULL: none
     struct sim_slice slice;
+    // Devices of each system (SIM_TRAIT_OS) among so many of the fleet.
+    uint32_t systems[SIM_TRAIT_VALUES_MAX];
+    uint32_t systems_of;
     struct sim_tally *tally; // of behaviour; NULL: nobody behaved
     struct sim_law law;      // likewise
     struct sim_trust_result trust;

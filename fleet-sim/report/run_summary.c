@@ -265,8 +265,10 @@ static void print_memory(const struct sim_run_result *result, FILE *log)
 void sim_summary_print(const struct sim_run_result *result, const struct sim_watch_view *view,
                        int exit_status, FILE *log)
 {
-    (void)fprintf(log, "\n%s after %.1f s: %s\n", sim_outcome_text(result->outcome),
-                  result->duration_s, result->ended);
+    const bool refused = result->outcome == SIM_OUTCOME_REFUSED; // the rest says little then
+    (void)fprintf(log, "\n%s after %.1f s: %s%s%s\n", sim_outcome_text(result->outcome),
+                  result->duration_s, result->ended, refused ? "; " : "",
+                  refused ? result->cause : "");
     if (result->digest[0] != '\0') {
         (void)fprintf(log, "  time        virtual: it took %.1f s here, %.1f times as fast\n",
                       result->took_s, result->took_s > 0 ? result->duration_s / result->took_s : 0);

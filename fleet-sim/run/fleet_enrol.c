@@ -216,6 +216,10 @@ bool sim_enrol_done(struct sim_awake *awake, uint32_t *out_wait_ms)
     }
     bool refused =
         enrolling->status >= 400 && enrolling->status < 500 && enrolling->status != STATUS_TOO_MANY;
+    // Known from before the run: not a clone, whose id another one has enrolled.
+    counters->known_refused += enrolling->status == STATUS_CONFLICT && first &&
+                               device->enrol_tries == 0 &&
+                               !sim_population_shares_id(&shard->population, awake->index);
     uint32_t doublings = refused ? DOUBLINGS_MAX : device->enrol_tries;
     struct dev_backoff backoff;
     dev_backoff_init(&backoff, WAIT_FIRST_MS, WAIT_MAX_MS);

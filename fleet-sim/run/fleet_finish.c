@@ -4,6 +4,9 @@
 #include "run/fleet_run.h"
 
 #include "base/alloc.h"
+#include "base/check.h"
+
+#define SYSTEMS_OF_MAX 100000u // devices that are drawn again for the shares of systems
 
 uint8_t sim_focus_version(const struct sim_counters *counters)
 {
@@ -42,4 +45,20 @@ struct sim_mining *sim_mine(struct sim_shard *const *shards, uint32_t count, uin
     }
     sim_mining_best(mining, out_slice);
     return mining;
+}
+
+void sim_fleet_systems(struct sim_shard *const *shards, uint32_t count,
+                       struct sim_run_result *result)
+{
+    uint32_t each = 1 + result->options->devices / SYSTEMS_OF_MAX;
+    base_assert(result->systems_of == 0);
+    for (uint32_t s = 0; s < count; s++) {
+        const struct sim_shard *shard = shards[s];
+        for (uint32_t i = 0; i < shard->count; i += each) {
+            struct sim_traits traits;
+            sim_population_draw(&shard->population, sim_shard_index(shard, i), &traits);
+            result->systems[traits.value[SIM_TRAIT_OS]]++;
+            result->systems_of++;
+        }
+    }
 }

@@ -75,6 +75,30 @@ static bool nobody_online(struct sim_run_result *result)
     return true;
 }
 
+// A part of the fleet was never there, since the gateway knows it of another run: what the others
+// came to is not what was to be shown.
+static bool part_refused(struct sim_run_result *result)
+{
+    const struct sim_options *options = result->options;
+    const struct sim_counters *counters = &result->counters;
+    if (options->local || counters->known_refused == 0 || counters->unenrolled == 0) {
+        return false;
+    }
+    size_t used = (size_t)snprintf(result->cause, SIM_CAUSE_MAX,
+                                   "%llu of %u devices never came online: they are enrolled "
+                                   "already, ",
+                                   (unsigned long long)counters->unenrolled, options->devices);
+    if (options->virtual_dir[0] != '\0') {
+        (void)snprintf(result->cause + used, SIM_CAUSE_MAX - used,
+                       "in that folder: another --seed");
+    } else {
+        (void)snprintf(result->cause + used, SIM_CAUSE_MAX - used,
+                       "by another run: --credentials FILE of that run, another --seed, or walle "
+                       "device reset ID");
+    }
+    return true;
+}
+
 static uint64_t offers(const struct sim_counters *counters)
 {
     uint64_t count = 0;
@@ -630,6 +654,8 @@ void sim_outcome_judge(struct sim_run_result *result, const struct sim_ending *e
         result->outcome = SIM_OUTCOME_NOBODY_ONLINE;
     } else if (!result->verdict.holds) {
         result->outcome = SIM_OUTCOME_FAILED;
+    } else if (part_refused(result) && !taken_back(result)) {
+        result->outcome = SIM_OUTCOME_REFUSED;
     } else if (nobody_reached(result, ending->view)) {
         result->outcome = SIM_OUTCOME_UNREACHED;
     } else if (nobody_served(result) || goal_missed(result, ending) || against_schema(result) ||
@@ -653,6 +679,7 @@ static const enum sim_exit exits[SIM_OUTCOME_COUNT] = {
     [SIM_OUTCOME_INTERRUPTED] = SIM_EXIT_INTERRUPTED,
     [SIM_OUTCOME_NO_GATEWAY] = SIM_EXIT_NO_GATEWAY,
     [SIM_OUTCOME_NOBODY_ONLINE] = SIM_EXIT_NOBODY_ONLINE,
+    [SIM_OUTCOME_REFUSED] = SIM_EXIT_NOBODY_ONLINE,
     [SIM_OUTCOME_UNREACHED] = SIM_EXIT_UNREACHED,
     [SIM_OUTCOME_NO_RELEASE] = SIM_EXIT_NO_RELEASE,
     [SIM_OUTCOME_UNCOUNTED] = SIM_EXIT_UNCOUNTED,

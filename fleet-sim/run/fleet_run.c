@@ -674,6 +674,7 @@ static void gather(struct sim_fleet *fleet)
     behaviour_gather(fleet);
     sim_fleet_faults_gather(fleet->shards, fleet->shard_count, result);
     sim_trust_gather(fleet->shards, fleet->shard_count, &fleet->versions, &result->trust);
+    sim_fleet_systems(fleet->shards, fleet->shard_count, result);
     result->focus = sim_focus_version(&result->counters);
     result->mining = sim_mine(fleet->shards, fleet->shard_count, result->focus, &result->slice);
     uint64_t most = 0;

@@ -25,6 +25,9 @@ void sim_fleet_faults_gather(struct sim_shard *const *shards, uint32_t count,
 struct sim_fleet;
 struct sim_mining *sim_mine(struct sim_shard *const *shards, uint32_t count, uint8_t version,
                             struct sim_slice *out_slice);
+// Which systems the devices of the whole fleet have, whether a release reached them or not.
+void sim_fleet_systems(struct sim_shard *const *shards, uint32_t count,
+                       struct sim_run_result *result);
 // The version the report explains: the one that failed on most devices, else the last one that ran.
 uint8_t sim_focus_version(const struct sim_counters *counters);
 

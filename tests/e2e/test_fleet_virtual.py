@@ -331,6 +331,38 @@ class FleetVirtual(unittest.TestCase):
         self.assertIn(f"--rollout {self.rollout}: it is over (rolled_back)", text)
         self.assertNotIn("harmed p50", text)
 
+    # Two hundred devices that the folder knows, of the seed that every fleet has by default.
+    def folder_with_devices(self):
+        folder = self.stack.path("known")
+        shutil.copytree(self.stack.path("gateway"), folder)
+        self.stack.gateway = Gateway(folder, (), 0, 0)
+        self.stack.walle("rollout", "pause", self.rollout, "--reason", "they come first")
+        token = self.stack.secret("enrol.token", self.stack.walle("device", "enroll-token", "--name", "fleet").stdout.strip())
+        run = subprocess.run([program("walle-fleet-sim"), "run", "--gateway", self.stack.gateway.url, "--devices", "200", "--duration", "8",
+                              "--root", self.stack.path("root.1"), "--enroll-token", token, "--no-live", "--out", self.stack.path("real")],
+                             capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+        self.assertIn("200 online of 200", run.stdout + run.stderr)
+        self.stack.walle("rollout", "resume", self.rollout)
+        self.assertEqual(self.stack.gateway.stop(), 0)
+        return folder
+
+    def test_a_folder_that_has_devices(self):
+        folder = self.folder_with_devices()
+        said = "200 of 400 devices never came online: they are enrolled already, in that folder: another --seed"
+        text = self.run_fleet("again", "--virtual", folder, "--duration", "1200", devices=400, status=8)
+        self.assertRegex(text, r"(?m)^DEVICES REFUSED after .*; " + said)
+        with open(self.stack.path("out-again", "run.json"), encoding="utf-8") as file:
+            report = json.load(file)
+        self.assertEqual((report["outcome"], report["passed"], report["failed_because"]), ("devices refused", False, said))
+        with open(self.stack.path("out-again", "report.html"), encoding="utf-8") as file:
+            self.assertIn("<span class=bad>devices refused</span>", file.read())
+        # Those of the folder never come, so it is guarded to the end; its stages have passed.
+        text = self.certify("--virtual", folder, "--duration", "3600", "--out", self.stack.path("known-out"))
+        with open(self.stack.path("known-out", "certificate.json"), encoding="utf-8") as file:
+            cases = {case["name"]: case for case in json.load(file)["cases"]}
+        self.assertEqual([case["good"] for case in cases.values()], [2, 2, 2], text)
+        self.assertEqual([cases[name]["stopped"] for name in ("healthy", "crash", "few")], [0, 2, 2])
+
     def test_what_is_not_there_is_not_certified(self):
         shutil.rmtree(self.stack.path("certificate"), ignore_errors=True)
         os.makedirs(self.stack.path("certificate"))

@@ -145,7 +145,10 @@ static void what_is_taken_of_a_run(void **state)
         {"rolling_back", NULL, false, true, true, false},
         {"paused", NULL, false, true, true, false},
         {"running", NULL, false, false, false, false}, // no end of its own
-        {"guarding", NULL, true, false, false, false},
+        // Devices that the folder knows of before never come: its stages passed.
+        {"guarding", NULL, true, true, false, true},
+        {"guarding", back, false, true, false, true},
+        {"guarding", "verified", true, false, false, true},
         {"completed", "verified", true, false, false, true},
         {"rolled_back", "verified", false, false, true, false},
         // A bad release that came through stays: nobody is back, and that is what is measured. One
@@ -169,6 +172,7 @@ static void what_is_taken_of_a_run(void **state)
         assert_int_equal(run.harmed, rows[i].healthy ? 0 : 77);
         assert_true(run.stopped_s == (rows[i].stopped ? 9.0 : 0)); // the first word of it
         assert_true(run.ended_s == 400.0);
+        assert_string_equal(run.state, rows[i].state);
         json_decref(report);
     }
 }
@@ -318,13 +322,37 @@ static void a_row_is_of_its_runs(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
+// Who reads why nothing is certified can tell a limit from a release that was stopped.
+static void nothing_is_certified_with_the_states(void **state)
+{
+    (void)state;
+    static const struct sim_certify_options options = {
+        .seeds = 3, .devices = 8, .horizon_s = 600, .out = "out"};
+    static const struct sim_certify_pack pack = {.cases = {{"healthy", ""}}, .count = 1};
+    struct sim_certify_run runs[3] = {
+        {.state = "running"}, {.state = "scheduled"}, {.state = "running"}};
+    struct sim_certify_result result = {.options = &options, .pack = &pack, .runs = runs};
+    struct base_error error = {0};
+    FILE *log = tmpfile();
+    assert_non_null(log);
+    assert_int_equal(sim_certify_report(&result, log, &error), BASE_ERR_CONFLICT);
+    assert_string_equal(error.text, "nothing is certified: no run of 'healthy' ended well "
+                                    "(--duration 600); its rollouts: running (2), scheduled (1); "
+                                    "see out");
+    (void)fclose(log);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bounds_are_what_they_say), cmocka_unit_test(the_products_pack_can_be_read),
-        cmocka_unit_test(packs_that_are_refused),   cmocka_unit_test(lines_of_a_pack),
-        cmocka_unit_test(what_is_taken_of_a_run),   cmocka_unit_test(what_is_no_run_of_it),
+        cmocka_unit_test(bounds_are_what_they_say),
+        cmocka_unit_test(the_products_pack_can_be_read),
+        cmocka_unit_test(packs_that_are_refused),
+        cmocka_unit_test(lines_of_a_pack),
+        cmocka_unit_test(what_is_taken_of_a_run),
+        cmocka_unit_test(what_is_no_run_of_it),
         cmocka_unit_test(a_row_is_of_its_runs),
+        cmocka_unit_test(nothing_is_certified_with_the_states),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -172,6 +172,44 @@ static void with_nobody_online(void **state)
     judged(SIM_OUTCOME_NOBODY_ONLINE, "no device came online");
 }
 
+// Whatever the others came to: a part was never there.
+static void with_a_part_that_is_enrolled_already(void **state)
+{
+    (void)state;
+    for (uint32_t virtual = 0; virtual < 2; virtual ++) {
+        remote();
+        world.result.counters.enrolled = 6;
+        world.result.counters.unenrolled = 4;
+        world.result.counters.enrol_refused = 9;
+        world.result.counters.enrolled_before = 9;
+        world.result.counters.known_refused = 4;
+        (void)snprintf(world.options.virtual_dir, sizeof(world.options.virtual_dir), "%s",
+                       virtual != 0 ? "gateway" : "");
+        judged(SIM_OUTCOME_REFUSED,
+               virtual != 0 ? "4 of 10 devices never came online: they are enrolled already, in "
+                              "that folder: another --seed"
+                            : "by another run: --credentials FILE of that run, another --seed");
+        assert_int_equal(sim_outcome_exit(SIM_OUTCOME_REFUSED), 8);
+    }
+    remote(); // clones: their id was enrolled in this run
+    world.result.counters.unenrolled = 4;
+    world.result.counters.enrolled_before = 9;
+    judged(SIM_OUTCOME_PASSED, "");
+    remote(); // an operator has reset them
+    world.result.counters.known_refused = 4;
+    judged(SIM_OUTCOME_PASSED, "");
+    remote(); // what broke did so, whoever was missing
+    world.result.counters.unenrolled = 4;
+    world.result.counters.known_refused = 4;
+    world.result.verdict.holds = false;
+    judged(SIM_OUTCOME_FAILED, "");
+    remote();
+    world.result.counters.unenrolled = 4;
+    world.result.counters.known_refused = 4;
+    (void)seen("2.0.0", "rolled_back");
+    judged(SIM_OUTCOME_FAILED, "rolled back: a person");
+}
+
 static void with_a_release_that_reaches_nobody(void **state)
 {
     (void)state;
@@ -680,6 +718,7 @@ int main(void)
         cmocka_unit_test(without_a_gateway),
         cmocka_unit_test(with_connections_that_never_came_up),
         cmocka_unit_test(with_nobody_online),
+        cmocka_unit_test(with_a_part_that_is_enrolled_already),
         cmocka_unit_test(with_a_release_that_reaches_nobody),
         cmocka_unit_test(with_business),
         cmocka_unit_test(about_a_release_that_is_named),

@@ -66,6 +66,8 @@ static void clones_share_an_id(void **state)
             uint64_t id = sim_population_device_id(&population, i);
             bool clone = id == sim_population_device_id(&population, i - 1);
             assert_true(clone || id == sim_population_device_id(&plain, i));
+            assert_int_equal(sim_population_shares_id(&population, i),
+                             clone || id == sim_population_device_id(&population, i + 1));
             clones += clone;
         }
         assert_in_range(clones, shares[s].least, shares[s].most);

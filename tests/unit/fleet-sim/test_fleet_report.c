@@ -526,6 +526,15 @@ static void a_late_generator_is_named(void **state)
     }
 }
 
+// The fleet's systems, of whichever devices ran the release; and a way back that nobody called bad.
+static void assert_page_of_fleet(const char *folder, bool back)
+{
+    char *text = read_all(folder, "report.html");
+    assert_non_null(strstr(text, "; android 75.0 %; ios 25.0 %;"));
+    assert_int_equal(strstr(text, "<li>a bad release and the way back") == NULL, back);
+    free(text);
+}
+
 static void files_are_well_formed(void **state)
 {
     (void)state;
@@ -577,11 +586,18 @@ static void files_are_well_formed(void **state)
     }
     base_hist_add(&result.latencies.checkin_us, 2500);
     result.mining = mine(&alloc, "os == ios", 90, 100, 1000, &result.slice);
+    result.systems_of = 8; // not those of the mining
+    result.systems[0] = 6;
+    result.systems[2] = 2;
     result.rate = sim_result_rate(&timeline, version);
     assert_true(result.rate > 18 && result.rate < 19); // 28 a row of 1.5 s
     assert_int_equal(sim_result_write(&result, &error), BASE_OK);
 
     assert_files_say_it(folder, timeline.count);
+    assert_page_of_fleet(folder, false);
+    result.counters.version[version].rolled_back = 1;
+    assert_int_equal(sim_result_write(&result, &error), BASE_OK);
+    assert_page_of_fleet(folder, true);
 
     (void)snprintf(options.out, sizeof(options.out), "%s/none", folder);
     assert_int_equal(sim_result_write(&result, &error), BASE_ERR_NOT_FOUND);
