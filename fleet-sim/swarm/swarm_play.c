@@ -143,8 +143,11 @@ static enum base_status showed_nothing(struct swarm *swarm, const struct sim_cas
     bool died = end->exit < 0;
     swarm->exit = died ? SIM_EXIT_LOCAL : end->exit;
     (void)fprintf(swarm->log, "%s: %s\n", which, end->said); // whole: an error has less room
-    return base_error_set(error, BASE_ERR_INVALID, "%s %s: nothing is shown, see %.64s", which,
-                          died ? "was ended by a signal" : "came to nothing", swarm->options->out);
+    return base_error_set(error, BASE_ERR_INVALID, "%s %s: nothing is shown, see %.64s%s", which,
+                          died ? "was ended by a signal" : "came to nothing", swarm->options->out,
+                          end->exit == SIM_EXIT_NOBODY_ONLINE
+                              ? " (seeds whose devices are not in that folder: --first-seed)"
+                              : "");
 }
 
 // INVALID: it could not be played, which no fault brings about.

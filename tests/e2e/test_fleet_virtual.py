@@ -356,6 +356,12 @@ class FleetVirtual(unittest.TestCase):
         self.assertEqual((report["outcome"], report["passed"], report["failed_because"]), ("devices refused", False, said))
         with open(self.stack.path("out-again", "report.html"), encoding="utf-8") as file:
             self.assertIn("<span class=bad>devices refused</span>", file.read())
+        run = subprocess.run([program("walle-fleet-sim"), "swarm", "--virtual", folder, "--root", self.stack.path("root.1"), "--devices",
+                              "400", "--seeds", "1", "--faults-until", "300", "--duration", "1200", "--out", self.stack.path("swarm")],
+                             capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+        self.assertEqual(run.returncode, 8, run.stdout + run.stderr)
+        self.assertIn("came to nothing: nothing is shown, see", run.stderr)
+        self.assertIn("--first-seed", run.stderr)
         # Those of the folder never come, so it is guarded to the end; its stages have passed.
         text = self.certify("--virtual", folder, "--duration", "3600", "--out", self.stack.path("known-out"))
         with open(self.stack.path("known-out", "certificate.json"), encoding="utf-8") as file:
