@@ -41,7 +41,10 @@ static void seen_same(const struct seen *seen, const struct dev_vm_result *resul
         fail_msg("first: %.*s\nnow: %.*s", (int)first->output.size, first->output.data,
                  (int)result->output.size, result->output.data);
     }
-    assert_true(base_str_equal(result->result, first->result));
+    if (!base_str_equal(result->result, first->result)) {
+        fail_msg("first: %.*s\nnow: %.*s", (int)first->result.size, first->result.data,
+                 (int)result->result.size, result->result.data);
+    }
     assert_int_equal(result->effect_count, first->effect_count);
 }
 
@@ -430,6 +433,251 @@ static void test_collected(void **state)
     kit_done(&kit);
 }
 
+// --- two jobs of one content, run in turn
+
+// What one job finds outside its content.
+struct given {
+    struct dev_event events[3];
+    uint32_t event_count;
+    const char *row; // the stored feature
+    struct dev_vm_model model;
+    const char *input;
+    uint64_t device_id;
+};
+
+static const struct given givens[2] = {
+    {.events = {{.seq = 1, .kind = DEV_EVENT_CLICK, .page = {"home", 4}},
+                {.seq = 2, .kind = DEV_EVENT_CLICK, .page = {"list", 4}},
+                {.seq = 3, .kind = DEV_EVENT_CLICK, .page = {"home", 4}}},
+     .event_count = 3,
+     .row = "[1,2]",
+     .model = {.name = {"a.onnx", 6}},
+     .input = "[1]",
+     .device_id = 1},
+    {.events = {{.seq = 7, .kind = DEV_EVENT_CLICK, .page = {"list", 4}}},
+     .event_count = 1,
+     .row = "\"other\"",
+     .model = {.name = {"b.onnx", 6}},
+     .input = "{\"two\":2}",
+     .device_id = 2},
+};
+
+static enum base_status row_query(void *ctx, const struct dev_vm_query *query, dev_vm_row_fn visit,
+                                  void *visit_ctx)
+{
+    const struct given *given = ctx;
+    (void)visit(visit_ctx, query->key, given->device_id * 1000, (const uint8_t *)given->row,
+                strlen(given->row));
+    return BASE_OK;
+}
+
+static void job_give(struct vm_kit *kit, unsigned which)
+{
+    static struct dev_vm_data_port ports[2];
+    static struct given kept[2];
+    struct given *given = &kept[which];
+    *given = givens[which];
+    ports[which] = (struct dev_vm_data_port){given, row_query};
+    kit->job.events = given->events;
+    kit->job.event_count = given->event_count;
+    kit->job.data = &ports[which];
+    kit->job.models = &given->model;
+    kit->job.model_count = 1;
+    kit->job.input = base_str_of(given->input);
+    kit->job.device_id = given->device_id;
+}
+
+// The kit's modules with both jobs in turn, each time as in a VM in which nothing was run before.
+static void same_in_turn(struct vm_kit *kit)
+{
+    static const char *const orders[] = {"aaabaab", "abab", "bbabba", "abba"};
+    static struct seen alone[2];
+    for (unsigned which = 0; which < 2; which++) {
+        struct dev_vm *fresh = NULL;
+        assert_int_equal(dev_vm_new(kit->heap_kib, &fresh), BASE_OK);
+        job_give(kit, which);
+        assert_int_equal(dev_vm_run(fresh, &kit->job, &kit->result), BASE_OK);
+        kit_ended(kit, DEV_VM_FINISHED);
+        seen_take(&alone[which], &kit->result);
+        dev_vm_free(fresh);
+    }
+    assert_false(base_str_equal(alone[0].result.result, alone[1].result.result));
+    for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
+        struct dev_vm *vm = NULL;
+        assert_int_equal(dev_vm_new(kit->heap_kib, &vm), BASE_OK);
+        for (size_t at = 0; orders[i][at] != '\0'; at++) {
+            unsigned which = (unsigned)(orders[i][at] - 'a');
+            job_give(kit, which);
+            assert_int_equal(dev_vm_run(vm, &kit->job, &kit->result), BASE_OK);
+            seen_same(&alone[which], &kit->result);
+            assert_int_equal(vm->warm, at >= 2);
+        }
+        dev_vm_free(vm);
+    }
+}
+
+// Each way to look outside, or to be seen there, as the first; and another behind it, which must
+// not be taken for the first.
+static void test_in_turn(void **state)
+{
+    static const char *const sources[] = {
+        // Events, features, models.
+        "events = walle.data.events()\nn = len(events)\nwalle.result([n, walle.input])\n",
+        "pages = [event.page for event in walle.data.events()]\nwalle.result(pages)\n",
+        "rows = walle.data.query('f', 'k')\nwalle.result([list(row) for row in rows])\n",
+        "rows = walle.data.query('f', 'k')\nx = walle.input\nwalle.result([len(rows), rows[0][1], "
+        "x])\n",
+        "try:\n    walle.nn.load('a.onnx')\nexcept OSError as error:\n    said = str(error)\n"
+        "walle.result(said)\n",
+        "try:\n    walle.nn.load('b.onnx')\nexcept OSError as error:\n    said = str(error)\n"
+        "n = len(walle.data.events())\nwalle.result([said, n])\n",
+        // Input and device.
+        "given = walle.input\nn = len(walle.data.events())\nwalle.result([given, n])\n",
+        "me = walle.device['id']\nwalle.result([me, walle.input])\n",
+        // A result before a look, which stands where no other comes, or is replaced.
+        "walle.result('early')\nif len(walle.data.events()) == 1:\n    walle.result('late')\n",
+        "walle.result('early')\nif walle.input != [1]:\n    walle.result('late')\n",
+        "walle.result('early')\ntry:\n    walle.nn.load('a.onnx')\nexcept OSError as error:\n"
+        "    if 'no model' in str(error):\n        walle.result('late')\n",
+        // Output and effects before a look.
+        "print('early')\nwalle.result(walle.input)\n",
+        "walle.data.upload('up', 1)\nwalle.result(walle.input)\n",
+        "walle.data.store('f', 'k', 1)\nn = len(walle.data.events())\nwalle.result(n)\n",
+        // A collection before a look: what was used before it counts to each run's peak.
+        "import gc\nx = [bytearray(100) for _ in range(200)]\nx = None\ngc.collect()\n"
+        "walle.result(walle.input)\n",
+        "import gc\nx = [bytearray(100) for _ in range(200)]\nx = None\ngc.collect()\n"
+        "n = len(walle.data.events())\nwalle.result(n)\n",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
+        char source[512];
+        struct vm_kit kit;
+        kit_init(&kit, 64);
+        (void)snprintf(source, sizeof(source), "import walle\n%s", sources[i]);
+        kit_add(&kit, "main", source);
+        same_in_turn(&kit);
+        kit_done(&kit);
+    }
+}
+
+// --- what is no image's
+
+// Runs it so often that it would be warm, and says whether it was.
+static void warm_is(struct vm_kit *kit, bool warm, const char *want)
+{
+    for (int i = 0; i < RUNS; i++) {
+        kit_run(kit);
+        kit_ended(kit, DEV_VM_FINISHED);
+        kit_text_is(kit->result.result, want);
+        assert_false(i < 2 && kit->vm->warm);
+    }
+    assert_int_equal(kit->vm->warm, warm);
+}
+
+// Imports before the first look, as many as an image notes and one more. Each is judged each time.
+static void test_many_imports(void **state)
+{
+    (void)state;
+    for (uint32_t imports = DEV_VM_IMAGE_CHECKS; imports <= DEV_VM_IMAGE_CHECKS + 1; imports++) {
+        struct dev_vm_module modules[DEV_VM_IMAGE_CHECKS + 2];
+        char names[DEV_VM_IMAGE_CHECKS + 1][8];
+        char source[1024] = "import walle\n";
+        char want[16];
+        struct counted counted = {0};
+        const struct dev_vm_check_port port = {&counted, counted_check};
+        struct vm_kit kit;
+        kit_init(&kit, 0);
+        for (uint32_t i = 0; i < imports; i++) {
+            size_t used = strlen(source);
+            (void)snprintf(names[i], sizeof(names[i]), "m%u", i);
+            (void)snprintf(source + used, sizeof(source) - used, "import m%u\n", i);
+        }
+        size_t used = strlen(source);
+        (void)snprintf(source + used, sizeof(source) - used,
+                       "walle.device\nwalle.result(m0.X + m%u.X)\n", imports - 1);
+        kit_add(&kit, "main", source);
+        kit_add(&kit, "part", "X = len(__name__)\n");
+        modules[0] = kit.modules[0];
+        for (uint32_t i = 0; i < imports; i++) {
+            modules[1 + i] = kit.modules[1];
+            modules[1 + i].name = base_str_of(names[i]);
+        }
+        kit.job.modules = modules;
+        kit.job.module_count = 1 + imports;
+        kit.job.checks = &port;
+        (void)snprintf(want, sizeof(want), "%zu", strlen(names[0]) + strlen(names[imports - 1]));
+        warm_is(&kit, imports <= DEV_VM_IMAGE_CHECKS, want);
+        assert_int_equal(counted.count, (1 + imports) * RUNS);
+        kit.job.module_count = 2; // the kit's own
+        kit_done(&kit);
+    }
+}
+
+// A configuration, a module and a used heap on either side of what an image may have.
+static void test_sizes(void **state)
+{
+    static const size_t sizes[] = {DEV_VM_IMAGE_BYTES * 3 / 4, DEV_VM_IMAGE_BYTES + 1};
+    char *text = malloc(DEV_VM_IMAGE_BYTES + 64);
+    (void)state;
+    assert_non_null(text);
+    for (unsigned i = 0; i < 2; i++) {
+        struct vm_kit kit;
+        char want[16];
+        (void)snprintf(want, sizeof(want), "%zu", sizes[i]);
+
+        kit_init(&kit, 2048);
+        kit_add(&kit, "main",
+                "import walle\nwalle.device\nwalle.result(len(walle.config['text']))\n");
+        int head = snprintf(text, 64, "{\"text\":\"");
+        memset(text + head, 'x', sizes[i]);
+        memcpy(text + head + sizes[i], "\"}", 2);
+        kit.job.config = (struct base_str){text, (size_t)head + sizes[i] + 2};
+        warm_is(&kit, i == 0, want);
+        kit_done(&kit);
+
+        kit_init(&kit, 2048);
+        head = snprintf(text, 64, "TEXT = '");
+        memset(text + head, 'y', sizes[i]);
+        memcpy(text + head + sizes[i], "'\n", 3);
+        kit_add(&kit, "main",
+                "import walle\nwalle.device\nimport big\n"
+                "walle.result(len(big.TEXT))\n");
+        kit_add(&kit, "big", text);
+        warm_is(&kit, i == 0, want);
+        kit_done(&kit);
+
+        kit_init(&kit, 2048);
+        (void)snprintf(text, 128,
+                       "import walle\nx = bytearray(%zu)\nwalle.device\n"
+                       "x[-1] += 1\nwalle.result(len(x) * x[-1])\n",
+                       sizes[i]);
+        kit_add(&kit, "main", text);
+        warm_is(&kit, i == 0, want);
+        kit_done(&kit);
+    }
+    free(text);
+}
+
+// The same modules from another one of them are other content.
+static void test_entry_changes(void **state)
+{
+    static const char *const entries[] = {"main", "side"};
+    (void)state;
+    struct vm_kit kit;
+    kit_init(&kit, 0);
+    kit_add(&kit, "main", "import walle\nx = 'from main'\nwalle.device\nwalle.result(x)\n");
+    kit_add(&kit, "side", "import walle\nx = 'from side'\nwalle.device\nwalle.result(x)\n");
+    for (unsigned i = 0; i < 4 * RUNS; i++) {
+        unsigned which = i / 3 % 2;
+        kit.job.entry = base_str_of(entries[which]);
+        kit_run(&kit);
+        kit_text_is(kit.result.result, which == 0 ? "\"from main\"" : "\"from side\"");
+    }
+    assert_true(kit.vm->warm);
+    kit_done(&kit);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -438,7 +686,9 @@ int main(void)
         cmocka_unit_test(test_content_changes), cmocka_unit_test(test_many_contents),
         cmocka_unit_test(test_checks),          cmocka_unit_test(test_limits),
         cmocka_unit_test(test_stopped_before),  cmocka_unit_test(test_moved),
-        cmocka_unit_test(test_collected),
+        cmocka_unit_test(test_collected),       cmocka_unit_test(test_in_turn),
+        cmocka_unit_test(test_many_imports),    cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_entry_changes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
