@@ -225,6 +225,8 @@ static void fail_each(struct stream_rig *rig, life_fn life, bool once)
     size_t allowed = 0;
     for (bool failed = true; failed; allowed++) {
         assert_true(allowed < ALLOCATIONS_MAX);
+        // What nghttp2 wants comes from the heap, and may fail, and not from blocks kept before.
+        gw_block_pool_done(&rig->worker->h2_memory.blocks);
         rig->may_fail = true;
         failing_heap_arm(allowed, once);
         life(rig);
