@@ -1,8 +1,8 @@
 // A core for tests of the transport: 204 on /v1/checkin, a hint stream on /v1/push, a generated
-// blob on /v1/blob/SIZE, a tunnel stream on /v1/tunnel (the stub tunnel's), an echo of the body's
-// size elsewhere. Paths under /up/ belong to the upstream. Answers to /v1/later come from a thread
-// of their own, as the store's do; those to /test/held and /api/v1/held when
-// stub_core_let_go is called.
+// blob on /v1/blob/SIZE, fields on /test/fields, a tunnel stream on /v1/tunnel (the stub tunnel's),
+// an echo of the body's size elsewhere. Paths under /up/ belong to the upstream. Answers to
+// /v1/later come from a thread of their own, as the store's do; those to /test/held and
+// /api/v1/held when stub_core_let_go is called.
 #include "stub_core.h"
 
 #include "api/api.h"
@@ -209,6 +209,20 @@ static void handle_blob(struct gw_exchange *exchange, struct base_str size)
     reply->blob_bytes = bytes;
 }
 
+// Fields of every sort: some that stay the same, some that do not.
+static void say_fields(struct gw_reply *reply)
+{
+    reply->status = 200;
+    header(reply, BASE_STR("content-type"), BASE_STR("application/x-own"));
+    header(reply, BASE_STR("etag"), BASE_STR("\"1\""));
+    header(reply, BASE_STR("vary"), BASE_STR("accept"));
+    header(reply, BASE_STR("cache-control"), BASE_STR("max-age=5"));
+    header(reply, BASE_STR("x-own"), BASE_STR("y"));
+    header(reply, BASE_STR("retry-after"), BASE_STR("7"));
+    reply->body = (const uint8_t *)"abc";
+    reply->body_bytes = 3;
+}
+
 static void hint_all(struct gw_worker *worker)
 {
     for (struct gw_hint *hint = worker->hints; hint != NULL; hint = hint->next) {
@@ -256,6 +270,8 @@ void gw_core_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     } else if (base_str_equal(request->path, BASE_STR("/test/hint"))) {
         hint_all(worker);
         reply->status = 204;
+    } else if (base_str_equal(request->path, BASE_STR("/test/fields"))) {
+        say_fields(reply);
     } else if (base_str_starts(request->path, BASE_STR("/v1/blob/"))) {
         handle_blob(exchange, (struct base_str){request->path.data + 9, request->path.size - 9});
     } else if (request->body_bytes > 0) {

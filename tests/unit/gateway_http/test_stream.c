@@ -4,6 +4,7 @@
 
 #include "stream_rig.h"
 
+#include <sys/socket.h>
 #include <unistd.h>
 
 static void test_states_follow_each_other_as_drawn(void **state)
@@ -56,8 +57,9 @@ static void test_one_reply_and_everything_back(void **state)
 }
 
 struct answer_head {
-    char text[512]; // "name: value;" of each field
-    size_t bytes;   // of its block
+    char text[512];     // "name: value;" of each field
+    char kept_out[512]; // "name;" of each that says it belongs into no table (RFC 7541, 7.1.3)
+    size_t bytes;       // of its block
 };
 
 // The head of the answer on a stream, as a client's header table makes it out.
@@ -81,6 +83,13 @@ static void read_head(const struct stream_rig *rig, nghttp2_hd_inflater *inflate
                 size_t end = strlen(out->text);
                 (void)snprintf(out->text + end, sizeof(out->text) - end, "%.*s: %.*s;",
                                (int)field.namelen, field.name, (int)field.valuelen, field.value);
+                end = strlen(out->kept_out);
+                bool out_of_all = (field.flags & NGHTTP2_NV_FLAG_NO_INDEX) != 0;
+                (void)snprintf(out->kept_out + end, sizeof(out->kept_out) - end, "%.*s",
+                               out_of_all ? (int)field.namelen : 0, field.name);
+                (void)snprintf(out->kept_out + strlen(out->kept_out),
+                               sizeof(out->kept_out) - strlen(out->kept_out), "%s",
+                               out_of_all ? ";" : "");
             }
         }
         at += FRAME_HEAD + size;
@@ -113,6 +122,119 @@ static void test_answers_of_a_busy_connection_are_short(void **state)
     }
     assert_true(first > 30);
     assert_true(shortest < 10);
+    nghttp2_hd_inflate_del(inflater);
+}
+
+#define STATIC_ENTRIES 61 // of the table that all know; a connection's own come behind it
+
+static void expect_table(nghttp2_hd_inflater *inflater, const char *names)
+{
+    char got[256] = "";
+    size_t count = nghttp2_hd_inflate_get_num_table_entries(inflater);
+    for (size_t i = count; i > STATIC_ENTRIES; i--) { // the oldest is the last
+        const nghttp2_nv *entry = nghttp2_hd_inflate_get_table_entry(inflater, i);
+        size_t end = strlen(got);
+        (void)snprintf(got + end, sizeof(got) - end, "%.*s;", (int)entry->namelen, entry->name);
+    }
+    assert_string_equal(got, names);
+}
+
+// What a busy connection's table gets: what stays the same, and a date that is said again in its
+// second. What differs from answer to answer, or may be a secret, is marked as for no table.
+static void test_what_a_busy_connections_table_gets(void **state)
+{
+    struct stream_rig *rig = *state;
+    struct answer_head head;
+    nghttp2_hd_inflater *inflater = NULL;
+    assert_int_equal(nghttp2_hd_inflate_new(&inflater), 0);
+    stream_rig_request(rig, 63, "/test/fields", END_STREAM);
+    read_head(rig, inflater, 63, &head);
+    assert_string_equal(head.kept_out, "content-type;etag;vary;cache-control;x-own;retry-after;"
+                                       "date;content-length;");
+    expect_table(inflater, "");
+    static const char stay[] = "content-type;vary;cache-control;";
+    for (uint8_t id = 67; id < 75; id += 2) {
+        rig->worker->conns->dated_s = 0; // another second has begun
+        stream_rig_request(rig, id, "/test/fields", END_STREAM);
+        read_head(rig, inflater, id, &head);
+        assert_string_equal(head.kept_out, "etag;x-own;retry-after;date;content-length;");
+        expect_table(inflater, stay);
+    }
+    rig->worker->conns->dated_s = rig->worker->date_s;
+    for (uint8_t id = 77; id < 87; id += 2) { // once, unless a second ends just now
+        stream_rig_request(rig, id, "/test/fields", END_STREAM);
+        read_head(rig, inflater, id, &head);
+        if (strstr(head.kept_out, "date;") == NULL) {
+            break;
+        }
+    }
+    assert_string_equal(head.kept_out, "etag;x-own;retry-after;content-length;");
+    expect_table(inflater, "content-type;vary;cache-control;date;");
+    nghttp2_hd_inflate_del(inflater);
+}
+
+// Streams that stay open say no length, and what they say counts as in other answers.
+static void test_what_long_streams_give_the_table(void **state)
+{
+    struct stream_rig *rig = *state;
+    struct answer_head head;
+    nghttp2_hd_inflater *inflater = NULL;
+    assert_int_equal(nghttp2_hd_inflate_new(&inflater), 0);
+    stream_rig_request(rig, 1, "/v1/push", END_STREAM);
+    read_head(rig, inflater, 1, &head);
+    assert_string_equal(head.kept_out, "content-type;date;");
+    stream_rig_tunnel(rig, 3, 0);
+    read_head(rig, inflater, 3, &head);
+    assert_string_equal(head.kept_out, "date;");
+    expect_table(inflater, "");
+    rig->worker->conns->dated_s = 0;
+    stream_rig_tunnel(rig, 101, 0);
+    read_head(rig, inflater, 101, &head);
+    assert_string_equal(head.kept_out, "date;");
+    expect_table(inflater, "");
+    rig->worker->conns->dated_s = 0;
+    stream_rig_request(rig, 103, "/v1/push", END_STREAM);
+    read_head(rig, inflater, 103, &head);
+    assert_string_equal(head.kept_out, "date;");
+    expect_table(inflater, "content-type;");
+    nghttp2_hd_inflate_del(inflater);
+}
+
+// Answers the one request that the gateway has sent on.
+static int answer_as_upstream(struct stream_rig *rig, const char *text)
+{
+    char request[4096];
+    int fd = accept(rig->upstream, NULL, NULL);
+    for (int i = 0; i < 1000 && fd < 0; i++) {
+        stream_rig_turn(rig);
+        fd = accept(rig->upstream, NULL, NULL);
+    }
+    assert_true(fd >= 0);
+    for (int i = 0; i < 4; i++) {
+        stream_rig_turn(rig);
+    }
+    assert_true(recv(fd, request, sizeof(request), MSG_DONTWAIT) > 0);
+    assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
+    return fd;
+}
+
+// What an upstream says gets into no table, however busy the connection is and whatever it is.
+static void test_an_upstreams_answer_is_in_no_table(void **state)
+{
+    struct stream_rig *rig = *state;
+    struct answer_head head;
+    nghttp2_hd_inflater *inflater = NULL;
+    assert_int_equal(nghttp2_hd_inflate_new(&inflater), 0);
+    stream_rig_request(rig, 101, "/up/x", END_STREAM);
+    int fd = answer_as_upstream(rig, "HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-type: a/b\r\n"
+                                     "vary: accept\r\nset-cookie: s=1\r\nx-own: y\r\n\r\nhello");
+    for (int i = 0; i < 1000 && stream_rig_frames(rig, NGHTTP2_HEADERS, 101) == 0; i++) {
+        stream_rig_turn(rig);
+    }
+    read_head(rig, inflater, 101, &head);
+    assert_string_equal(head.kept_out, "content-length;content-type;vary;set-cookie;x-own;");
+    expect_table(inflater, "");
+    close(fd);
     nghttp2_hd_inflate_del(inflater);
 }
 
@@ -302,6 +424,10 @@ int main(void)
         cmocka_unit_test(test_states_follow_each_other_as_drawn),
         RIG_TEST(test_one_reply_and_everything_back),
         RIG_TEST(test_answers_of_a_busy_connection_are_short),
+        RIG_TEST(test_what_a_busy_connections_table_gets),
+        RIG_TEST(test_what_long_streams_give_the_table),
+        cmocka_unit_test_setup_teardown(test_an_upstreams_answer_is_in_no_table,
+                                        stream_rig_set_up_upstream, stream_rig_tear_down),
         RIG_TEST(test_a_hint_stream_keeps_no_request),
         RIG_TEST(test_a_stream_that_goes_while_the_core_works),
         RIG_TEST(test_a_connection_that_goes_while_the_core_works),
