@@ -226,7 +226,7 @@ static void fail_each(struct stream_rig *rig, life_fn life, bool once)
     for (bool failed = true; failed; allowed++) {
         assert_true(allowed < ALLOCATIONS_MAX);
         // What nghttp2 wants comes from the heap, and may fail, and not from blocks kept before.
-        gw_block_pool_done(&rig->worker->h2_memory.blocks);
+        base_block_pool_done(&rig->worker->h2_memory.blocks);
         rig->may_fail = true;
         failing_heap_arm(allowed, once);
         life(rig);
