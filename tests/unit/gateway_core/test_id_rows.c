@@ -197,6 +197,112 @@ static void test_a_chunk_keeps_the_smallest(void **state)
     }
 }
 
+// What is only prepared is not seen, be it more than a chunk of them in a row.
+static void test_next_skips_what_is_prepared(void **state)
+{
+    (void)state;
+    struct gw_id_rows rows = {0};
+    struct gw_id_chunk chunk;
+    for (uint64_t id = 0; id < 3 * GW_ID_CHUNK; id++) {
+        assert_int_equal(gw_id_rows_prepare(&rows, id, 9), BASE_OK);
+    }
+    gw_id_rows_next(&rows, 0, &chunk);
+    assert_int_equal(chunk.count, 0);
+    const uint64_t with_row[] = {1, 5, 2 * GW_ID_CHUNK + 3, 3 * GW_ID_CHUNK - 1};
+    for (size_t i = 0; i < TEST_COUNT(with_row); i++) {
+        gw_id_rows_set(&rows, with_row[i], 1 + i);
+    }
+    for (size_t from = 0; from < TEST_COUNT(with_row); from++) {
+        gw_id_rows_next(&rows, with_row[from], &chunk);
+        assert_int_equal(chunk.count, TEST_COUNT(with_row) - from);
+        assert_memory_equal(chunk.ids, with_row + from, chunk.count * sizeof(chunk.ids[0]));
+    }
+    gw_id_rows_next(&rows, 2, &chunk);
+    assert_int_equal(chunk.ids[0], 5);
+    gw_id_rows_next(&rows, 3 * GW_ID_CHUNK, &chunk);
+    assert_int_equal(chunk.count, 0);
+    assert_true(gw_id_rows_validate(&rows));
+    gw_id_rows_done(&rows);
+}
+
+#define SOME 60000u // several branches
+
+static void add_some(struct gw_id_rows *rows)
+{
+    for (uint64_t i = 1; i <= SOME; i++) {
+        const uint64_t id = base_mix64(i);
+        assert_int_equal(gw_id_rows_prepare(rows, id, i), BASE_OK);
+        gw_id_rows_set(rows, id, i);
+    }
+    assert_true(rows->branch_count > 3);
+}
+
+// What ids took is given back as they go, also where a few of each leaf stay.
+static void test_leaves_shrink(void **state)
+{
+    (void)state;
+    struct gw_id_rows rows = {0};
+    add_some(&rows);
+    const size_t full = gw_id_rows_bytes(&rows);
+    for (uint64_t i = 1; i <= SOME; i++) {
+        if (i % 8 != 0) {
+            gw_id_rows_remove(&rows, base_mix64(i));
+        }
+    }
+    assert_true(gw_id_rows_validate(&rows));
+    assert_int_equal(rows.count, SOME / 8);
+    print_message("%zu bytes, %zu of an eighth\n", full, gw_id_rows_bytes(&rows));
+    assert_true(gw_id_rows_bytes(&rows) < full * 40 / 100);
+    for (uint64_t i = 8; i <= SOME; i += 8) {
+        assert_int_equal(gw_id_rows_get(&rows, base_mix64(i)), i);
+    }
+    gw_id_rows_done(&rows);
+}
+
+static void swap_branches(struct gw_id_rows *rows, bool with_bounds)
+{
+    struct gw_id_branch *branch = rows->branches[1];
+    rows->branches[1] = rows->branches[2];
+    rows->branches[2] = branch;
+    if (with_bounds) {
+        uint64_t bound = rows->bounds[1];
+        rows->bounds[1] = rows->bounds[2];
+        rows->bounds[2] = bound;
+    }
+}
+
+static void test_validate_sees_what_is_broken(void **state)
+{
+    (void)state;
+    struct gw_id_rows rows = {0};
+    assert_true(gw_id_rows_validate(&rows));
+    add_some(&rows);
+    assert_true(gw_id_rows_validate(&rows));
+    rows.count++; // more than there are
+    assert_false(gw_id_rows_validate(&rows));
+    rows.count--;
+    rows.bounds[0] = 1; // an id of 0 would fall into nothing
+    assert_false(gw_id_rows_validate(&rows));
+    rows.bounds[0] = 0;
+    rows.bounds[2]++; // not the bound of its first leaf
+    assert_false(gw_id_rows_validate(&rows));
+    rows.bounds[2]--;
+    for (int with_bounds = 0; with_bounds < 2; with_bounds++) { // in another order
+        swap_branches(&rows, with_bounds == 1);
+        assert_false(gw_id_rows_validate(&rows));
+        swap_branches(&rows, with_bounds == 1);
+        assert_true(gw_id_rows_validate(&rows));
+    }
+    struct gw_id_rows upper = {.branches = rows.branches + 1, // nothing is for the lowest ids
+                               .bounds = rows.bounds + 1,
+                               .branch_count = rows.branch_count - 1};
+    for (uint64_t i = 1; i <= SOME; i++) {
+        upper.count += base_mix64(i) >= rows.bounds[1];
+    }
+    assert_false(gw_id_rows_validate(&upper));
+    gw_id_rows_done(&rows);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -204,6 +310,9 @@ int main(void)
         cmocka_unit_test(test_many),
         cmocka_unit_test(test_prepared_together),
         cmocka_unit_test(test_a_chunk_keeps_the_smallest),
+        cmocka_unit_test(test_next_skips_what_is_prepared),
+        cmocka_unit_test(test_leaves_shrink),
+        cmocka_unit_test(test_validate_sees_what_is_broken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
