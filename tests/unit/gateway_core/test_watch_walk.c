@@ -2,12 +2,15 @@
 // meant, and each open rollout has its turn, however many there are.
 #include "conduct_kit.h"
 
+#include "svc/access/credentials.h"
 #include "svc/device/device_table.h"
 #include "svc/rollout/watch.h"
 
 #define CROWD (2 * GW_WATCH_BATCH * GW_DEVICE_TABLE_SHARDS) // every shard has several batches
 #define MANY  (GW_WATCH_ROLLOUTS + 6)
 #define FEW   5u
+#define KNOWN 60u // devices that show who they are
+#define GONE  20u // that are revoked
 
 static const struct rig_stage full = {"full", POL_STAGE_FULL, 10000, NULL, NULL, 1, 500000, 0};
 
@@ -186,12 +189,46 @@ static void rollouts_take_turns(void **state)
     rig_done(&rig);
 }
 
+// Who has not shown who it is counts where a rollout trusts it, and only there; who was revoked
+// counts nowhere, whether it was proven or not.
+static void whom_a_rollout_trusts_is_counted(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct gw_rollout_view view;
+    const struct gw_credential revoked = {.state = GW_CREDENTIAL_REVOKED};
+    open_rig(&rig, NULL);
+    start(&rig, 1, "shop/trusts", NULL);
+    rig.only_proven = true;
+    start(&rig, 2, "shop/asks", NULL);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        rig.certified = i < KNOWN;
+        (void)come(&rig, &devices[i], 0, NULL, 0, NULL);
+    }
+    for (uint32_t gone = 0; gone <= GONE; gone += GONE) {
+        for (uint32_t i = 0; i < gone; i++) { // half of them were proven
+            uint32_t n = i % 2 == 0 ? i : KNOWN + i;
+            assert_true(gw_credentials_set(rig.core->credentials, devices[n].id, &revoked));
+        }
+        rig_settle(&rig);
+        rig_settle(&rig);
+        rig_view(&rig, 1, &view);
+        assert_int_equal(view.stages[0].counts.eligible, DEVICES - gone);
+        rig_view(&rig, 2, &view);
+        assert_int_equal(view.stages[0].counts.eligible, KNOWN - gone / 2);
+    }
+    rig_done(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_device_is_seen_once),      cmocka_unit_test(others_are_not_counted),
-        cmocka_unit_test(control_is_of_those_it_is_for), cmocka_unit_test(bands_end_where_they_say),
+        cmocka_unit_test(each_device_is_seen_once),
+        cmocka_unit_test(others_are_not_counted),
+        cmocka_unit_test(control_is_of_those_it_is_for),
+        cmocka_unit_test(bands_end_where_they_say),
         cmocka_unit_test(rollouts_take_turns),
+        cmocka_unit_test(whom_a_rollout_trusts_is_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
