@@ -26,7 +26,7 @@
 #undef memset // what is cleared here is no work of the script's (mpconfigport.h)
 
 #define STACK_CLEARED  4096
-#define HEAP_ALIGNMENT 64
+#define HEAP_ALIGNMENT 1024
 
 _Thread_local struct dev_vm *dev_vm_current;
 
@@ -45,7 +45,8 @@ enum base_status dev_vm_new(uint32_t heap_kib, struct dev_vm **out_vm)
         heap_kib = DEV_VM_HEAP_KIB_MIN;
     }
     struct dev_vm *vm = malloc(sizeof(*vm));
-    // Its pages cost nothing until a run uses them. Aligned, as a script can tell how much fits.
+    // Its pages cost nothing until a run uses them. Aligned, as a script can tell how much fits,
+    // and as tables remember places by the low bits of addresses, which tells in what is counted.
     uint8_t *heap = aligned_alloc(HEAP_ALIGNMENT, (size_t)heap_kib * 1024);
     if (vm == NULL || heap == NULL) {
         free(heap);

@@ -3,6 +3,8 @@
 #include "comma_locale.h"
 #include "vm_kit.h"
 
+#define ROOMY_KIB DEV_VM_HEAP_KIB_MAX // a heap in which nothing is collected
+
 static int setup(void **state)
 {
     static struct vm_kit kit;
@@ -55,9 +57,10 @@ static void test_no_script_sees_an_address(void **state)
         "x, a = [1], A()\n"
         "print([id(x), id(a), id(f), hash(a), hash(f), hash(a.__init__)\n"
         "       if hasattr(a, '__init__') else 0])\n"
-        "print(a, f, f(), lambda: 1, object())\n"
+        "print(a, f, f(), lambda: 1, object(), hash({}.values()), hash(frozenset()))\n"
         "print({A, B, a, f, x.append}, {A: 1, B: 2, a: 3}.keys())\n"
         "assert id(x) != id(a) and id(A) != id(B) and hash(a) != hash(A())\n"
+        "assert hash(()) == 0x2a5d31b7 and hash((1, (2,))) == 2 * hash(()) + 3\n"
         "assert 0 < id(x) < 64 << 20\n";
     struct vm_kit *kit = *state;
     static struct vm_kit other;
@@ -248,11 +251,14 @@ static void test_instruction_budget(void **state)
 }
 
 // What the interpreter does by a shorter way than MicroPython's own is the same (patch_speed.py).
+// What a collection costs depends on what lies on the C stack: here is none.
 static void test_short_ways(void **state)
 {
-    struct vm_kit *kit = *state;
+    (void)state;
+    struct vm_kit kit;
+    kit_init(&kit, ROOMY_KIB);
     kit_run_source(
-        kit,
+        &kit,
         "top = (1 << 62) - 1\nlow = -(1 << 62)\n"
         "def ops(a, b):\n"
         "    return [a + b, a - b, a & b, a < b, a > b, a <= b, a >= b, a == b, a != b, a is b]\n"
@@ -287,8 +293,210 @@ static void test_short_ways(void **state)
         "from collections import OrderedDict\n"
         "o = OrderedDict()\nfor c in 'zyx': o[c] = c\nassert list(o) == ['z', 'y', 'x'] and o['y'] "
         "== 'y'\n");
-    kit_ended(kit, DEV_VM_FINISHED);
+    kit_ended(&kit, DEV_VM_FINISHED);
+    assert_true(kit.result.heap_peak_bytes < ROOMY_KIB * 1024 / 2);
+    kit_done(&kit);
 }
+
+// Small numbers changed in place, in a loop, over both ends of what is small.
+static void test_short_ways_in_place(void **state)
+{
+    (void)state;
+    struct vm_kit kit;
+    kit_init(&kit, ROOMY_KIB);
+    kit_run_source(&kit, "def down(x, n):\n    for _ in range(n): x -= 1\n    return x\n"
+                         "def up(x, n):\n    for _ in range(n): x += 1\n    return x\n"
+                         "def low_bit(x, n):\n    t = 0\n    for _ in range(n):\n        y = x\n"
+                         "        y &= 1\n        t += y\n        x -= 1\n    return t\n"
+                         "assert down(100, 250) == -150 and up(-100, 250) == 150\n"
+                         "assert low_bit(10, 20) == 10 and low_bit(-1, 3) == 2\n"
+                         "top = (1 << 62) - 1\n"
+                         "assert str(up(top - 3, 7)) == '4611686018427387907'\n"
+                         "assert str(down(-top + 2, 7)) == '-4611686018427387908'\n"
+                         "assert down(up(top, 5), 5) == top and low_bit(top, 2) == 1\n"
+                         "x = -6\nx &= 11\nassert x == 10 and -6 & -4 == -8\n");
+    kit_ended(&kit, DEV_VM_FINISHED);
+    kit_done(&kit);
+}
+
+// What a statement costs in each turn of a loop, with what `a` and `b` are.
+static uint64_t units_of(struct vm_kit *kit, const char *a, const char *b, const char *statement)
+{
+    uint64_t units[2];
+    for (unsigned i = 0; i < 2; i++) {
+        char source[512];
+        (void)snprintf(source, sizeof(source),
+                       "def f(a, b):\n    for _ in range(%u):\n        %s\nf(%s, %s)\n",
+                       100 + 200 * i, statement, a, b);
+        kit_run_source(kit, source);
+        kit_ended(kit, DEV_VM_FINISHED);
+        units[i] = kit->result.instructions;
+    }
+    assert_int_equal((units[1] - units[0]) % 200, 0);
+    return (units[1] - units[0]) / 200;
+}
+
+// A short way counts what the long one does, which the other operands go.
+static void test_short_ways_cost_the_same(void **state)
+{
+    static const struct {
+        const char *statement;
+        const char *short_a, *short_b;
+        const char *long_a, *long_b;
+    } rows[] = {
+        {"a == b", "3", "3", "3", "3.0"},
+        {"a == b", "3", "4", "3.0", "4.0"},
+        {"a == b", "3", "3", "1 << 70", "1 << 70"},
+        {"a == b", "'a'", "'a'", "'ab'", "'a' + chr(98)"},
+        {"a == b", "'a'", "'b'", "'ab'", "'a' + chr(99)"},
+        {"a == b", "'a'", "'b'", "'a'", "1"},
+        {"a < b", "3", "4", "3", "4.0"},
+        {"a >= b", "3", "4", "3", "4.0"},
+        {"a + b", "3", "4", "3", "4.0"},
+        {"a - b", "3", "4", "3", "4.0"},
+        {"a & b", "3", "4", "3", "1 << 70"},
+        {"a -= b", "3", "4", "3", "4.0"},
+        {"a is b", "3", "4", "3.0", "()"},
+        {"a[b]", "{'k': 1}", "'k'", "{8: 1}", "8"},
+        {"a[b]", "{'k' * 90: 1}", "'k' * 90", "{b'k' * 90: 1}", "b'k' * 90"},
+        {"a[b] = 1", "{'k' * 90: 1}", "'k' * 90", "{b'k' * 90: 1}", "b'k' * 90"},
+    };
+    (void)state;
+    struct vm_kit kit;
+    kit_init(&kit, ROOMY_KIB);
+    uint64_t nothing = units_of(&kit, "0", "0", "pass");
+    assert_int_equal(units_of(&kit, "3", "3", "a == b"), nothing + 1);
+    assert_int_equal(units_of(&kit, "'a'", "'b'", "a == b"), nothing + 1);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        uint64_t shorter = units_of(&kit, rows[i].short_a, rows[i].short_b, rows[i].statement);
+        uint64_t longer = units_of(&kit, rows[i].long_a, rows[i].long_b, rows[i].statement);
+        if (shorter != longer) {
+            fail_msg("%s of %s and %s: %u units, of %s and %s: %u", rows[i].statement,
+                     rows[i].short_a, rows[i].short_b, (unsigned)shorter, rows[i].long_a,
+                     rows[i].long_b, (unsigned)longer);
+        }
+    }
+    kit_done(&kit);
+}
+
+// Tables of names are in the order of tables of the same texts that are no names.
+static void test_short_ways_keep_the_order(void **state)
+{
+    (void)state;
+    struct vm_kit kit;
+    kit_init(&kit, ROOMY_KIB);
+    kit_add(&kit, "late",
+            "names = ['no0', 'no1', 'no2', 'no3', 'no4', 'no5', 'no6', 'no7', 'no8',\n"
+            "  'no9', 'no10', 'no11', 'no12', 'no13', 'no14', 'no15', 'no16', 'no17']\n");
+    kit_add(
+        &kit, "main",
+        "texts = ['no%d' % i for i in range(18)]\n"
+        "from late import names\n" // and only now they are names
+        "assert texts == names and not any(a is b for a, b in zip(names, texts))\n"
+        "from collections import OrderedDict\n"
+        "for kind in (dict, OrderedDict):\n"
+        "    short, long, state, order = kind(), kind(), 1, []\n"
+        "    for step in range(900):\n"
+        "        state = (state * 1103515245 + 12345) & 0x7fffffff\n"
+        "        at = (state >> 8) % len(names)\n"
+        "        name = names[at]\n"
+        "        assert (name in short) == (name in order)\n"
+        "        if name in order and (state >> 20) % 3 != 0:\n"
+        "            del short[name], long[texts[at]]\n"
+        "            order.remove(name)\n"
+        "        else:\n"
+        "            short[name] = long[texts[at]] = step\n"
+        "            if name not in order: order.append(name)\n"
+        "            assert short[name] == step\n"
+        "        assert list(short.items()) == list(long.items()) and len(short) == len(order)\n"
+        "        assert kind is dict or list(short) == order\n");
+    kit_run(&kit);
+    kit_ended(&kit, DEV_VM_FINISHED);
+    kit_done(&kit);
+}
+
+// A key that changes the table which asks it for its hash, to grow, loses nothing of it.
+static void test_short_ways_grow(void **state)
+{
+    (void)state;
+    struct vm_kit kit;
+    kit_init(&kit, ROOMY_KIB);
+    kit_run_source(
+        &kit,
+        "class Key:\n"
+        "    armed = False\n"
+        "    asked = 0\n"
+        "    def __init__(self, n): self.n = n\n"
+        "    def __eq__(self, other): return isinstance(other, Key) and other.n == self.n\n"
+        "    def __hash__(self):\n"
+        "        Key.asked += 1\n"
+        "        if Key.armed:\n"
+        "            Key.armed = False\n"
+        "            for i in range(40): d['late%d' % i] = i\n"
+        "        return self.n\n"
+        "names = ['one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine', 'ten',\n"
+        "         'red', 'green', 'blue', 'north', 'east', 'south', 'west', 'spring', 'summer']\n"
+        "for n in range(40):\n"
+        "    for change in (False, True):\n"
+        "        d = {}\n"
+        "        for name in names[:5]: d[name] = name\n"
+        "        keys = [Key(n), Key(n + 7)]\n"
+        "        for key in keys: d[key] = key.n\n"
+        "        Key.asked = 0\n"
+        "        Key.armed = change\n"
+        "        for name in names[5:]: d[name] = name\n"
+        "        assert Key.asked >= 2\n"
+        "        Key.armed = False\n"
+        "        for name in names: assert d[name] == name, (n, change, name)\n"
+        "        for key in keys: assert d[Key(key.n)] == key.n, (n, change)\n"
+        "        want = len(names) + 2 + (40 if change else 0)\n"
+        "        assert len(d) == want and len(list(d)) == want, (n, change, len(d))\n"
+        "        if change: assert all(d['late%d' % i] == i for i in range(40))\n");
+    kit_ended(&kit, DEV_VM_FINISHED);
+    kit_done(&kit);
+}
+
+// Nor does what is counted tell where the heap lies: tables remember where they found what, by
+// addresses.
+static void test_count_is_no_address(void **state)
+{
+    static const char source[] = "class Key:\n    def __init__(self, n): self.n = n\n"
+                                 "    def __hash__(self): return self.n % 3\n"
+                                 "    def __eq__(self, other): return other.n == self.n\n"
+                                 "d, keys = {}, [Key(n) for n in range(40)]\n"
+                                 "for n in range(9):\n    for key in keys: d[key] = n\n";
+    struct vm_kit kits[12];
+    (void)state;
+    for (size_t i = 0; i < sizeof(kits) / sizeof(kits[0]); i++) {
+        kit_init(&kits[i], 24); // so small that none has pages of its own
+        kit_run_source(&kits[i], source);
+        kit_ended(&kits[i], DEV_VM_FINISHED);
+        assert_int_equal(kits[i].result.instructions, kits[0].result.instructions);
+    }
+    for (size_t i = 0; i < sizeof(kits) / sizeof(kits[0]); i++) {
+        kit_done(&kits[i]);
+    }
+}
+
+#ifndef KIT_APART // a collection finds what it finds on the C stack
+// A collection that is due after so many bytes comes with the smallest objects, too.
+static void test_threshold(void **state)
+{
+    static const char loop[] = "x = 0.5\nfor i in range(20000): x += 1.5\nassert x == 30000.5\n";
+    char source[256];
+    (void)state;
+    struct vm_kit kit;
+    kit_init(&kit, 256);
+    kit_run_source(&kit, loop);
+    kit_ended(&kit, DEV_VM_FINISHED);
+    assert_true(kit.result.heap_peak_bytes > 200 * 1024);
+    (void)snprintf(source, sizeof(source), "import gc\ngc.threshold(8192)\n%s", loop);
+    kit_run_source(&kit, source);
+    kit_ended(&kit, DEV_VM_FINISHED);
+    assert_in_range(kit.result.heap_peak_bytes, 8192, 64 * 1024);
+    kit_done(&kit);
+}
+#endif
 
 static void test_memory(void **state)
 {
@@ -567,6 +775,14 @@ int main(void)
         VM_TEST(test_endless_loops),
         VM_TEST(test_instruction_budget),
         VM_TEST(test_short_ways),
+        cmocka_unit_test(test_short_ways_in_place),
+        cmocka_unit_test(test_short_ways_cost_the_same),
+        cmocka_unit_test(test_short_ways_keep_the_order),
+        cmocka_unit_test(test_short_ways_grow),
+        cmocka_unit_test(test_count_is_no_address),
+#ifndef KIT_APART
+        cmocka_unit_test(test_threshold),
+#endif
         VM_TEST(test_memory),
         VM_TEST(test_stack),
         VM_TEST(test_load),
