@@ -1,7 +1,7 @@
 // Command `fallback threshold`: from which confidence on a device's own result stands, out of
 // labelled scores of the small and the big model. The table in cli_commands.c names it; one thread.
-// What is chosen, and why that may be said, is the policy's (policy/fallback.h); here it is read,
-// put in words and drawn.
+// What is chosen, and why that may be said, is the policy's (policy/fallback/fallback.h); here it
+// is read, put in words and drawn.
 #include "cli/base/cli.h"
 #include "cli/base/cli_json.h"
 #include "cli/fallback/scores_file.h"

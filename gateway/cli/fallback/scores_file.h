@@ -9,7 +9,7 @@
 #define SCORES_FILE_H
 
 #include "base/error.h"
-#include "policy/fallback.h"
+#include "policy/fallback/fallback.h"
 
 #include <stdio.h>
 

@@ -3,7 +3,7 @@
 #define THRESHOLD_PAGE_H
 
 #include "base/error.h"
-#include "policy/fallback.h"
+#include "policy/fallback/fallback.h"
 
 #define THRESHOLD_TEXT_MAX 200
 

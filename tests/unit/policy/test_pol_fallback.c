@@ -3,7 +3,7 @@
 // that is not good enough no more often than its level allows.
 #include "test_kit.h"
 
-#include "policy/fallback.h"
+#include "policy/fallback/fallback.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 // The threshold between device and cloud. Called by `walle fallback threshold`; pure, any thread.
 // Counts of scored inputs lie between thresholds at first; a sum makes them those of cuts. A cut is
 // shown to be good by an exact test of its counts.
-#include "policy/fallback.h"
+#include "policy/fallback/fallback.h"
 
 #include "policy/stat/assert.h"
 
