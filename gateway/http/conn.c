@@ -7,10 +7,14 @@
 #include "http/conn.h"
 
 #include "base/check.h"
+#include "http/config/http_limits.h"
 #include "http/conn_intro.h"
 #include "http/conn_io.h"
 #include "http/h1_door.h"
+#include "http/hint_stream.h"
+#include "http/loop/figure.h"
 #include "http/stream.h"
+#include "http/tunnel_stream.h"
 #include "http/worker.h"
 
 #include <netinet/in.h>

@@ -5,7 +5,9 @@
 // itself was late, what came meanwhile is heard before a peer is called slow.
 #include "http/conn.h"
 
+#include "http/config/http_limits.h"
 #include "http/h1_door.h"
+#include "http/loop/figure.h"
 #include "http/stream.h"
 #include "http/worker.h"
 

@@ -4,6 +4,7 @@
 // then count for the client that the header names and no longer for the balancer.
 #include "http/conn_intro.h"
 
+#include "http/config/http_limits.h"
 #include "http/conn.h"
 #include "http/listener.h"
 #include "http/parse/proxy_header.h"

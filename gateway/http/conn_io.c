@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "http/conn.h"
+#include "http/loop/figure.h"
 #include "http/tls/tls_identity.h"
 #include "http/worker.h"
 

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/prng.h"
 #include "http/secret/evidence_keys.h"
-#include "http/http_config.h"
+#include "http/config/http_config.h"
 #include "http/secret/online_keys.h"
 #include "http/secret/own_tokens.h"
 #include "http/secret/secret_file.h"

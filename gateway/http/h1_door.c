@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/fifo.h"
 #include "http/conn.h"
+#include "http/loop/figure.h"
 #include "http/parse/h1_message.h"
 #include "http/stream.h"
 #include "http/worker.h"

@@ -4,7 +4,10 @@
 #include "http/conn.h"
 
 #include "base/check.h"
+#include "http/config/http_limits.h"
+#include "http/loop/figure.h"
 #include "http/stream.h"
+#include "http/tunnel_stream.h"
 #include "http/worker.h"
 
 #include <string.h>

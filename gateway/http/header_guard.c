@@ -5,6 +5,7 @@
 #include "http/header_guard.h"
 
 #include "http/conn.h"
+#include "http/loop/figure.h"
 #include "http/stream.h"
 #include "http/worker.h"
 

@@ -4,7 +4,10 @@
 // is bound to loopback addresses only. conn_intro.c asks again for the client behind a balancer.
 #include "http/listener.h"
 
+#include "http/config/http_limits.h"
+#include "http/config/http_trust.h"
 #include "http/conn.h"
+#include "http/loop/figure.h"
 #include "http/memory/overload.h"
 #include "http/worker.h"
 

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "http/guard/proxy_shares.h"
+#include "http/loop/figure.h"
 #include "http/memory/body_budget.h"
 #include "http/conn.h"
 #include "http/parse/h1_message.h"

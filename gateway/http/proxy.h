@@ -12,7 +12,7 @@
 #define GW_HTTP_PROXY_H
 
 #include "base/error.h"
-#include "http/http_config.h"
+#include "http/config/http_config.h"
 
 struct gw_http_worker;
 struct gw_proxy;

@@ -3,7 +3,9 @@
 // on others (tests) they fail, and nothing is held.
 #include "http/send_guard.h"
 
+#include "http/config/http_limits.h"
 #include "http/conn.h"
+#include "http/loop/figure.h"
 #include "http/memory/overload.h"
 #include "http/worker.h"
 

@@ -8,6 +8,7 @@
 #include "base/os/regular_file.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "http/config/http_trust.h"
 #include "http/memory/body_budget.h"
 #include "http/guard/early_guard.h"
 #include "http/guard/host_list.h"
@@ -17,6 +18,7 @@
 #include "http/tls/tls_context.h"
 #include "http/parse/upstream_address.h"
 #include "http/worker.h"
+#include "http/worker_life.h"
 
 #include <errno.h>
 #include <limits.h>

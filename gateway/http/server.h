@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "http/http_config.h"
+#include "http/config/http_config.h"
 #include "svc/core.h"
 
 struct gw_tunnel;

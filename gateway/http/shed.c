@@ -4,6 +4,7 @@
 #include "http/shed.h"
 
 #include "http/conn.h"
+#include "http/loop/figure.h"
 #include "http/memory/overload.h"
 #include "http/stream.h"
 #include "http/worker.h"

@@ -7,9 +7,13 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "http/config/http_limits.h"
 #include "http/conn.h"
+#include "http/hint_stream.h"
+#include "http/loop/figure.h"
 #include "http/proxy.h"
 #include "http/proxy_ride.h"
+#include "http/tunnel_stream.h"
 #include "http/worker.h"
 
 #include <stdlib.h>

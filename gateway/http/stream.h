@@ -156,31 +156,4 @@ void gw_stream_set_state(struct gw_stream *stream, enum gw_stream_state state);
 // The work goes back to its pool; its stream, if any, forgets it.
 void gw_stream_work_release(struct gw_stream_work *work);
 
-// hint_stream.c
-BASE_NODISCARD enum base_status gw_hint_stream_open(struct gw_stream *stream);
-void gw_hint_stream_close(struct gw_stream *stream);
-// Ends the stream after what is pending.
-void gw_hint_stream_finish(struct gw_stream *stream);
-// Body source of a hint stream.
-ssize_t gw_hint_stream_read(struct gw_stream *stream, struct gw_body_room *room);
-// gw_hint_fn of every worker.
-bool gw_hint_stream_write(void *ctx, struct gw_hint *hint, struct base_str text);
-// gw_hint_end_fn of every worker.
-void gw_hint_stream_end(void *ctx, struct gw_hint *hint);
-void gw_hint_text_unref(struct gw_hint_text *text); // accepts NULL
-
-// tunnel_stream.c
-BASE_NODISCARD enum base_status gw_tunnel_stream_open(struct gw_stream *stream);
-void gw_tunnel_stream_close(struct gw_stream *stream);
-// Ends the stream after what is waiting.
-void gw_tunnel_stream_finish(struct gw_stream *stream);
-void gw_tunnel_stream_body(struct gw_stream *stream, const uint8_t *bytes, size_t size);
-void gw_tunnel_stream_request_done(struct gw_stream *stream);
-// The handshake is complete: what early data brought may be taken.
-void gw_tunnel_stream_release(struct gw_stream *stream);
-// Body source of a tunnel stream.
-ssize_t gw_tunnel_stream_read(struct gw_stream *stream, struct gw_body_room *room);
-// gw_tunnel_end_fn of every worker.
-void gw_tunnel_stream_revoked(void *ctx, struct gw_tunnel_watch *watch);
-
 #endif

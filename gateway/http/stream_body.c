@@ -4,7 +4,9 @@
 #include "http/stream.h"
 
 #include "base/check.h"
+#include "http/config/http_limits.h"
 #include "http/conn.h"
+#include "http/loop/figure.h"
 #include "http/proxy.h"
 #include "http/worker.h"
 

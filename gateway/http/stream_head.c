@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "http/conn.h"
 #include "http/guard/host_list.h"
+#include "http/loop/figure.h"
 #include "http/tls/tls_identity.h"
 #include "http/worker.h"
 #include "svc/route.h"

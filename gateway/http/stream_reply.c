@@ -6,7 +6,9 @@
 #include "base/check.h"
 #include "base/span.h"
 #include "http/conn.h"
+#include "http/hint_stream.h"
 #include "http/proxy_ride.h"
+#include "http/tunnel_stream.h"
 #include "http/worker.h"
 #include "wire/http_status.h"
 

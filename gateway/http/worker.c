@@ -7,6 +7,9 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "http/config/http_trust.h"
+#include "http/hint_stream.h"
+#include "http/loop/figure.h"
 #include "http/memory/body_budget.h"
 #include "http/conn.h"
 #include "http/guard/host_list.h"
@@ -15,6 +18,8 @@
 #include "http/proxy.h"
 #include "http/shed.h"
 #include "http/stream.h"
+#include "http/tunnel_stream.h"
+#include "http/worker_life.h"
 #include "tunnel/gw_tunnel.h"
 
 #include <event2/event.h>
@@ -412,33 +417,6 @@ static enum base_status make_memory(struct gw_http_worker *worker)
     return gw_h2_memory_init(&worker->h2_memory, sessions < SESSIONS_RESERVED_MAX
                                                      ? (uint32_t)sessions
                                                      : SESSIONS_RESERVED_MAX);
-}
-
-static enum base_status read_list(const char *name, const char *text, struct gw_address_set *out,
-                                  struct base_error *error)
-{
-    struct base_error why = {0};
-    enum base_status status = gw_address_set_parse(base_str_of(text), out, &why);
-    return status == BASE_OK ? BASE_OK : base_error_set(error, status, "%s: %s", name, why.text);
-}
-
-enum base_status gw_trust_read(const struct gw_http_config *config, struct gw_trust *out,
-                               struct base_error *error)
-{
-    struct gw_trust trust = {.proxy_protocol = strcmp(config->proxy_protocol, "on") == 0};
-    if (!trust.proxy_protocol && strcmp(config->proxy_protocol, "off") != 0) {
-        return base_error_set(error, BASE_ERR_INVALID,
-                              "listen.proxy_protocol: '%.40s' is neither on nor off",
-                              config->proxy_protocol);
-    }
-    BASE_TRY(read_list("listen.proxy_from", config->proxy_from, &trust.proxies, error));
-    BASE_TRY(read_list("listen.trusted_hops", config->trusted_hops, &trust.hops, error));
-    if (trust.proxy_protocol && trust.proxies.count == 0) {
-        return base_error_set(error, BASE_ERR_INVALID,
-                              "listen.proxy_protocol is on, and listen.proxy_from names nobody");
-    }
-    *out = trust;
-    return BASE_OK;
 }
 
 static enum base_status set_up(struct gw_http_worker *worker,

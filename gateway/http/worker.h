@@ -1,14 +1,15 @@
 // One worker: a thread with an event base, its listeners, its connections and its view of the core.
-// Everything in here belongs to that thread; others reach it through the mailbox only.
+// Everything in here belongs to that thread; others reach it through the mailbox only
+// (worker_life.h has what they call).
 //
 // Lifetimes: process (gw_server) > worker > connection (conn.h) > stream (stream.h).
 #ifndef GW_HTTP_WORKER_H
 #define GW_HTTP_WORKER_H
 
 #include "base/log.h"
-#include "http/guard/address_set.h"
+#include "http/config/http_limits.h"
+#include "http/config/http_trust.h"
 #include "http/memory/h2_memory.h"
-#include "http/http_config.h"
 #include "http/loop/mailbox.h"
 #include "http/guard/peer_rates.h"
 #include "http/guard/peer_table.h"
@@ -26,7 +27,6 @@ struct gw_body_budget;
 struct gw_conn;
 struct gw_host_list;
 struct gw_hint_text;
-struct gw_tunnel;
 struct gw_tunnel_worker;
 struct gw_listener;
 struct gw_overload;
@@ -48,13 +48,6 @@ enum gw_worker_state {
     GW_WORKER_STOPPING, // every connection is closed; waiting for the core's last answers
     GW_WORKER_STOPPED,
     GW_WORKER_STATE_COUNT
-};
-
-// Whom the gateway believes what it says of others' addresses.
-struct gw_trust {
-    bool proxy_protocol;
-    struct gw_address_set proxies;
-    struct gw_address_set hops;
 };
 
 struct gw_http_worker {
@@ -128,48 +121,6 @@ struct gw_http_worker {
     size_t output_bytes; // filled
 };
 
-struct gw_http_worker_options {
-    uint32_t index;
-    struct gw_core *core;
-    struct gw_tunnel *tunnel; // NULL: no tunnel
-    struct gw_peer_table *peers;
-    struct gw_peer_rates *rates;
-    struct gw_overload *overload; // NULL: nobody measures
-    uint32_t worker_count;        // of the server; 0: this one alone
-    const struct gw_http_config *config;
-    SSL_CTX *tls;                  // a reference is taken
-    struct gw_host_list *hosts;    // the same; NULL: any name
-    struct gw_body_budget *budget; // outlives the worker; NULL: it makes one of its own
-    const char *spool_dir;         // the same; NULL: bodies stay in memory
-    const struct base_log *log;
-    void (*stopped)(void *ctx, struct gw_http_worker *worker);
-    void *stopped_ctx;
-};
-
-// Reads whom to trust; the error names the setting. INVALID.
-BASE_NODISCARD enum base_status gw_trust_read(const struct gw_http_config *config,
-                                              struct gw_trust *out, struct base_error *error);
-// Builds the worker; its thread does not run yet. NOMEM, IO.
-BASE_NODISCARD enum base_status gw_http_worker_new(const struct gw_http_worker_options *options,
-                                                   struct gw_http_worker **out_worker,
-                                                   struct base_error *error);
-// The worker takes the listening socket. Before start only.
-BASE_NODISCARD enum base_status gw_http_worker_listen(struct gw_http_worker *worker, int fd,
-                                                      bool tls);
-BASE_NODISCARD enum base_status gw_http_worker_start(struct gw_http_worker *worker);
-// Any thread: finish what is open within `drain_ms` (0: close everything now), then end the thread.
-// NOMEM: nothing was done.
-BASE_NODISCARD enum base_status gw_http_worker_stop(struct gw_http_worker *worker,
-                                                    uint64_t drain_ms);
-// Any thread: new limits and names and, when not NULL, a new TLS context (references are taken).
-BASE_NODISCARD enum base_status gw_http_worker_reload(struct gw_http_worker *worker,
-                                                      const struct gw_http_config *config,
-                                                      SSL_CTX *tls, struct gw_host_list *hosts);
-// The thread must have ended, or never started. Accepts NULL.
-void gw_http_worker_free(struct gw_http_worker *worker);
-
-// ---- For what runs on the worker's thread
-
 // Reads the clock: at the start of every event.
 void gw_http_worker_now(struct gw_http_worker *worker);
 // Writes out what the event has produced: at the end of every event.
@@ -181,21 +132,5 @@ BASE_NODISCARD enum base_status gw_http_worker_queue(struct gw_http_worker *work
 void gw_http_worker_maybe_stopped(struct gw_http_worker *worker);
 // The date header's value: valid for the worker's life, brought up to date in place.
 struct base_str gw_http_worker_date(struct gw_http_worker *worker);
-
-// Single writer (this worker), read from other threads.
-static inline void gw_stat_add(uint64_t *figure, uint64_t amount)
-{
-    __atomic_store_n(figure, *figure + amount, __ATOMIC_RELAXED);
-}
-
-static inline void gw_stat_set(uint64_t *figure, uint64_t value)
-{
-    __atomic_store_n(figure, value, __ATOMIC_RELAXED);
-}
-
-static inline void gw_stat_sub(uint64_t *figure, uint64_t amount)
-{
-    __atomic_store_n(figure, *figure - amount, __ATOMIC_RELAXED);
-}
 
 #endif

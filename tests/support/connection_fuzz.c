@@ -6,6 +6,7 @@
 #include "http/worker.h"
 
 #include "base/check.h"
+#include "http/worker_life.h"
 #include "stub_core.h"
 #include "stub_tunnel.h"
 

@@ -1,6 +1,8 @@
 // The rig of stream_rig.h: frames in and out by hand, as a client of HTTP/2 would send them.
 #include "stream_rig.h"
 
+#include "http/worker_life.h"
+
 #include <event2/event.h>
 #include <netinet/in.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
-// What the files of the reference backend share: typed loads and stores, walking over boxes, and
-// one step function per atomic command.
+// What every file of the reference backend has: the operands of a step, what becomes of a result,
+// and the rows of step functions, one per atomic command. Elements are read and written by
+// ref_element.h, boxes are walked over by ref_box.h.
 //
 // Arithmetic is done in double for the float types (F16 and BF16 round through float), in 64-bit
 // integers that wrap for the others. Nothing here has undefined behaviour on any contents: casts
@@ -10,9 +11,6 @@
 #include "backend/backend.h"
 #include "model/graph.h"
 #include "program/scalar.h"
-
-#include <math.h>
-#include <string.h>
 
 // Sets of element types: bit i is dtype i.
 #define ENG_REF_BIT(dtype) (1u << (dtype))
@@ -75,61 +73,6 @@ static inline void *eng_ref_out(const struct eng_step *step, const struct eng_ru
     return eng_ref_has_out(step, index) ? run->data[step->command->outputs[index]] : NULL;
 }
 
-// --- elements ---------------------------------------------------------------------------------
-
-// Saturating conversion; NaN gives 0.
-static inline int64_t eng_ref_to_i64(double value)
-{
-    if (value >= 9223372036854775808.0) {
-        return INT64_MAX;
-    }
-    if (value < -9223372036854775808.0) {
-        return INT64_MIN;
-    }
-    return isnan(value) ? 0 : (int64_t)value;
-}
-static inline uint64_t eng_ref_to_u64(double value)
-{
-    if (value >= 18446744073709551616.0) {
-        return UINT64_MAX;
-    }
-    return value > 0 ? (uint64_t)value : 0;
-}
-static inline int64_t eng_ref_clamp(int64_t value, int64_t low, int64_t high)
-{
-    return value < low ? low : value > high ? high : value;
-}
-// Narrowing that gives an infinity past the range instead of undefined behaviour.
-static inline float eng_ref_to_f32(double value)
-{
-    if (value > 3.4028235677973366e38 || value < -3.4028235677973366e38) {
-        return value > 0 ? INFINITY : -INFINITY;
-    }
-    return (float)value;
-}
-
-// Integer element as 64 bits; U64 keeps its bit pattern.
-int64_t eng_ref_load_int(enum eng_dtype dtype, const void *data, int64_t index);
-// Keeps the low bits (BOOL: whether it is not 0).
-void eng_ref_store_int(enum eng_dtype dtype, void *data, int64_t index, int64_t value);
-double eng_ref_load_slow(enum eng_dtype dtype, const void *data, int64_t index);
-void eng_ref_store_slow(enum eng_dtype dtype, void *data, int64_t index, double value);
-
-// Any number as a double, and back (integers saturate, toward zero).
-static inline double eng_ref_load(enum eng_dtype dtype, const void *data, int64_t index)
-{
-    return dtype == ENG_F32 ? (double)((const float *)data)[index]
-                            : eng_ref_load_slow(dtype, data, index);
-}
-static inline void eng_ref_store(enum eng_dtype dtype, void *data, int64_t index, double value)
-{
-    if (dtype == ENG_F32) {
-        ((float *)data)[index] = eng_ref_to_f32(value);
-    } else {
-        eng_ref_store_slow(dtype, data, index, value);
-    }
-}
-
 // --- results ----------------------------------------------------------------------------------
 
 // Which element of the output a result is.
@@ -141,15 +84,6 @@ struct eng_ref_place {
 double eng_ref_epilogue(const struct eng_step *step, const struct eng_run *run,
                         const struct eng_epilogue *epilogue, double value,
                         struct eng_ref_place place);
-
-// --- boxes ------------------------------------------------------------------------------------
-
-// One row of a box, innermost dimension: operand v starts at at[v] and advances by step[v]; the
-// output's elements are out, out + 1, ...
-typedef void (*eng_ref_row_fn)(void *ctx, int64_t out, const int64_t *at, const int64_t *step,
-                               int64_t count);
-void eng_ref_rows(const struct eng_box *box, const struct eng_view *views, uint32_t view_count,
-                  eng_ref_row_fn row, void *ctx);
 
 // --- kernels ----------------------------------------------------------------------------------
 

@@ -3,8 +3,11 @@
 // score is taken off before the exponential, so that no sum is infinite. The command is made by a
 // pass alone (program/fuse_attention.c); what runs it fast is cpu/vec_attention.c.
 #include "backend/ref/ref.h"
+#include "backend/ref/ref_element.h"
 
 #include "base/check.h"
+
+#include <math.h>
 
 struct attention {
     const struct eng_command *command;

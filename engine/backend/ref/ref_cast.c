@@ -4,10 +4,13 @@
 // numbers as strtod reads them. Texts made here live in the plan's arena, until the next run.
 #include "backend/ref/ref.h"
 
+#include "backend/ref/ref_element.h"
 #include "base/check.h"
 #include "base/text/real.h"
 
 #include <stdio.h>
+#include <math.h>
+#include <string.h>
 
 #define NUMBER_TEXT_MAX 32 // any number of any type, NUL included
 

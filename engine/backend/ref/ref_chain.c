@@ -7,6 +7,8 @@
 #include "base/carve.h"
 #include "base/check.h"
 
+#include <string.h>
+
 #define ALIGN_BYTES 64u
 
 struct chain {

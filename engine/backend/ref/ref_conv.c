@@ -5,7 +5,10 @@
 // (cpu/conv_prepare.c) leave: other layouts, types and paddings.
 #include "backend/ref/ref.h"
 
+#include "backend/ref/ref_element.h"
 #include "base/check.h"
+
+#include <string.h>
 
 // A convolution joins a large tensor (x of CONV) and a small one (its output): large position =
 // small position * stride + kernel position * dilation - pad_begin. w is [small channels, large

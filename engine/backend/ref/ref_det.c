@@ -4,7 +4,10 @@
 // not square are refused when the step is prepared.
 #include "backend/ref/ref.h"
 
+#include "backend/ref/ref_element.h"
 #include "base/check.h"
+
+#include <math.h>
 
 // Destroys the matrix.
 static double determinant(double *values, int64_t count)

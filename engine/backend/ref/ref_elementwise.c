@@ -5,7 +5,11 @@
 // undefined. Broadcasting is a stride of 0 in the views.
 #include "backend/ref/ref.h"
 
+#include "backend/ref/ref_box.h"
+#include "backend/ref/ref_element.h"
 #include "base/check.h"
+
+#include <string.h>
 
 // --- unary ------------------------------------------------------------------------------------
 

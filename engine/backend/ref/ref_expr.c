@@ -5,6 +5,8 @@
 // and ENG_EXPR_OPS_MAX.
 #include "backend/ref/ref.h"
 
+#include "backend/ref/ref_box.h"
+#include "backend/ref/ref_element.h"
 #include "base/check.h"
 
 struct expr_ctx {

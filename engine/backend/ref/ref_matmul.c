@@ -4,6 +4,7 @@
 // over it. Integers: one element at a time, in 64 bits that wrap.
 #include "backend/ref/ref.h"
 
+#include "backend/ref/ref_element.h"
 #include "base/check.h"
 
 #define PANEL 64

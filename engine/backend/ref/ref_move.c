@@ -5,7 +5,10 @@
 #include "backend/ref/ref.h"
 
 #include "backend/coords.h"
+#include "backend/ref/ref_element.h"
 #include "base/check.h"
+
+#include <string.h>
 
 // Element `i` of the indices, the second input; negative ones are counted from the end.
 static enum base_status index_at(const struct eng_step *step, const struct eng_run *run,

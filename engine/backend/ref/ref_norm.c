@@ -5,7 +5,10 @@
 // gradients read.
 #include "backend/ref/ref.h"
 
+#include "backend/ref/ref_element.h"
 #include "base/check.h"
+
+#include <math.h>
 
 struct moments {
     double mean, inverse; // 1 / sqrt(variance + epsilon)

@@ -4,7 +4,11 @@
 // that channels share that work. Indices of maxima count as ONNX counts them, whatever the layout.
 #include "backend/ref/ref.h"
 
+#include "backend/ref/ref_element.h"
 #include "base/check.h"
+
+#include <math.h>
+#include <string.h>
 
 // Where one element of a window lies from the window's first.
 struct tap {

@@ -5,8 +5,11 @@
 // the second of the pair is not kept, so that element n always begins at the same draw.
 #include "backend/ref/ref.h"
 
+#include "backend/ref/ref_element.h"
 #include "base/check.h"
 #include "base/prng.h"
+
+#include <math.h>
 
 // Box and Muller's transform; the other of the two normals is not kept.
 static double normal(struct base_prng *prng)

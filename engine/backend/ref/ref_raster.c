@@ -5,7 +5,10 @@
 // moves of cpu/move_run.c.
 #include "backend/ref/ref.h"
 
+#include "backend/ref/ref_element.h"
 #include "base/check.h"
+
+#include <string.h>
 
 struct walk {
     const struct eng_region *region;

@@ -5,7 +5,10 @@
 // fast ones for floats.
 #include "backend/ref/ref.h"
 
+#include "backend/ref/ref_element.h"
 #include "base/check.h"
+
+#include <math.h>
 
 // --- reduce -----------------------------------------------------------------------------------
 

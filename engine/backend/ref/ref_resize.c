@@ -6,7 +6,10 @@
 #include "backend/ref/ref_resize.h"
 
 #include "backend/ref/ref.h"
+#include "backend/ref/ref_element.h"
 #include "base/check.h"
+
+#include <math.h>
 
 // One dimension.
 struct axis {

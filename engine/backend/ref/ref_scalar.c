@@ -4,6 +4,8 @@
 // no contents are undefined.
 #include "backend/ref/ref.h"
 
+#include "backend/ref/ref_box.h"
+#include "backend/ref/ref_element.h"
 #include "base/check.h"
 
 int64_t eng_ref_load_int(enum eng_dtype dtype, const void *data, int64_t index)

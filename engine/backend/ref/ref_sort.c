@@ -4,7 +4,11 @@
 // column is sorted as a list of indices in scratch, so elements are never moved.
 #include "backend/ref/ref.h"
 
+#include "backend/ref/ref_element.h"
 #include "base/check.h"
+
+#include <math.h>
+#include <string.h>
 
 struct column {
     enum eng_dtype dtype;

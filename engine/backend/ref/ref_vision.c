@@ -3,8 +3,11 @@
 // Reference kernels; run on the session's thread.
 #include "backend/ref/ref.h"
 
+#include "backend/ref/ref_element.h"
 #include "backend/run_watch.h"
 #include "base/check.h"
+
+#include <math.h>
 
 struct image {
     enum eng_dtype dtype;

@@ -1,7 +1,7 @@
 // Trimming and copying of borrowed text. Called by the gateway where a line is taken apart
-// (http/http_config.c, http/guard/address_set.c, http/secret/evidence_keys.c, api/api_trust.c) or a
-// text is kept in a field of fixed size (gateway/svc), and by the simulator; any thread, no state.
-// A copy is cut at a byte, not at a character, and always ends with a NUL.
+// (http/config/http_config.c, http/guard/address_set.c, http/secret/evidence_keys.c,
+// api/api_trust.c) or a text is kept in a field of fixed size (gateway/svc), and by the simulator;
+// any thread, no state. A copy is cut at a byte, not at a character, and always ends with a NUL.
 #include "base/text/str_cut.h"
 
 #include <string.h>

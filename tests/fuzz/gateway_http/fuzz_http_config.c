@@ -1,6 +1,6 @@
 // Fuzz target of the settings file: any bytes give settings within their ranges, or an error with a
 // text and a line.
-#include "http/http_config.h"
+#include "http/config/http_config.h"
 
 #include "base/check.h"
 #include "fuzz_target.h"

@@ -1,6 +1,7 @@
 // The overload manager's rule with numbers for memory and time: when levels begin and end, who goes
 // at which, how much; and the rule for peers that take too little of what is sent to them.
-#include "http/http_config.h"
+#include "http/config/http_config.h"
+#include "http/config/http_limits.h"
 #include "http/memory/machine_memory.h"
 #include "http/memory/overload.h"
 #include "http/send_guard.h"

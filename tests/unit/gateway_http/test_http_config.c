@@ -1,6 +1,6 @@
 // The settings table, its file format, and conf/gateway.conf, which must show every row with its
 // default and nothing else.
-#include "http/http_config.h"
+#include "http/config/http_config.h"
 
 #include "test_kit.h"
 

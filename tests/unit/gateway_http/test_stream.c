@@ -2,6 +2,7 @@
 // on every way out, and a reply is made exactly once.
 #include "http/stream.h"
 
+#include "http/worker_life.h"
 #include "stream_rig.h"
 
 #include <sys/socket.h>

@@ -8,8 +8,9 @@
 #define GW_HTTP_CONFIG_H
 
 #include "base/error.h"
-#include "http/guard/proxy_shares.h"
 #include "base/str.h"
+#include "http/config/http_limits.h"
+#include "http/guard/proxy_shares.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -17,45 +18,6 @@
 #define GW_CONFIG_TEXT_MAX 512
 #define GW_CONFIG_FILE_MAX (256 * 1024)
 #define GW_CONFIG_ROWS_MAX 128
-
-// Limits and deadlines. Each worker has a copy of its own, replaced by message on reload.
-struct gw_limits {
-    uint64_t header_list_bytes;
-    uint64_t header_table_bytes;
-    uint64_t header_bytes_per_s;
-    uint64_t body_bytes;
-    uint64_t upload_bytes;
-    uint64_t body_bytes_total; // in memory, of all workers; so the next five
-    uint64_t body_bytes_strangers;
-    uint64_t body_bytes_actor;
-    uint64_t spool_bytes_total; // in files
-    uint64_t spool_bytes_strangers;
-    uint64_t spool_bytes_actor;
-    uint64_t body_rate_bytes;
-    uint64_t streams;
-    uint64_t connections;
-    uint64_t connections_per_address;
-    uint64_t connects_per_s;
-    uint64_t connects_burst;
-    uint64_t handshakes_per_s;
-    uint64_t handshakes_burst;
-    uint64_t resets_per_s;
-    uint64_t resets_burst;
-    uint64_t control_frames_per_s;
-    uint64_t control_frames_burst;
-    uint64_t continuations;
-    uint64_t output_frames;
-    uint64_t socket_buffer_bytes;
-    uint64_t reply_rate_bytes;
-    uint64_t handshake_ms;
-    uint64_t header_ms;
-    uint64_t body_ms;
-    uint64_t body_total_ms;
-    uint64_t idle_ms;
-    uint64_t write_ms;
-    uint64_t ping_ms;
-    uint64_t drain_ms;
-};
 
 struct gw_proxy_config {
     uint64_t connections;                          // per worker

@@ -2,7 +2,7 @@
 // reload. gateway_main.c fills it from the file and from options, server.c asks which changes need
 // a restart. A setting is one row: its reader, range, default and text come from there, so
 // conf/gateway.conf and the error messages cannot say something else.
-#include "http/http_config.h"
+#include "http/config/http_config.h"
 
 #include "base/check.h"
 #include "base/text/likeness.h"
