@@ -4,7 +4,8 @@
     fleet_bench.py --build DIR [--devices N] [--mode interval|hints|business] [--trust root|key] [--interval SECONDS] [--quick] [--keep DIR]
 
 fleet.real.rate      devices a second from the offer to the first run of the version in the device's own VM, between 5 % and
-                     95 % of the devices, in the full stage; peer: the bar of 5,000.
+                     95 % of the devices, in the full stage, with a root of trust; peer: the bar of 20,000.
+fleet.real.pinned    the same with a key that is pinned (--trust key); peer: the bar of 5,000.
 fleet.real.peak_mib  peak resident memory of gateway plus simulator; peer: the bar of 8,192 MiB.
 fleet.business.extra_requests  check-ins and reports a device made by itself until it ran the version, pulls aside, in mode
                      `business`; peer: the bar of 0.
@@ -16,7 +17,7 @@ the version at their next one, so a device costs memory only while it is awake a
 what the machine can do wait, and their lag is reported. Mode `hints`: every device keeps a hint stream open and is told;
 memory then grows by a stream and a runtime for every device. Devices that sleep share 16 connections: with one for each
 1,000, as they have by default, a million would have 4 awake on each, and every request would cost either side system calls
-of its own. Trust `key` (the default): one public key is pinned. `root`:
+of its own. Trust `key`: one public key is pinned. `root` (the default):
 devices are born with a root, two of whose keys sign the release, and every offer comes with a director's answer for that
 device alone, which the gateway signs and the device verifies for real. Mode `business`: 10,000 enrolled devices with a root, whose
 apps ask their service for something --business times a minute through the gateway's proxy; nothing else brings the version. It ends
@@ -40,7 +41,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 DEVICES, DEVICES_QUICK, DEVICES_BUSINESS = 1000000, 20000, 10000
 INTERVAL_S = 60  # 1,000,000 devices / 60 s: 16,667 check-ins a second
-RATE_BAR, MEMORY_BAR_MIB = 5000, 8192
+RATE_BARS, MEMORY_BAR_MIB = {"root": 20000, "key": 5000}, 8192
 COVERAGE = 0.99
 CARRIERS, PER_CARRIER_LEAST, PER_CARRIER_MOST = 16, 1000, 60000  # connections that devices share; the last is the simulator's
 STAGES = [{"name": "full", "kind": "full", "percent": 100, "min_sample": 500, "min_dwell_s": 1, "max_failure": 0.02}]
@@ -275,7 +276,7 @@ def main():
     parser.add_argument("--build", required=True, help="build folder, as build/release")
     parser.add_argument("--devices", type=int, default=0, help=f"virtual devices ({DEVICES})")
     parser.add_argument("--mode", choices=("interval", "hints", "business"), default="interval")
-    parser.add_argument("--trust", choices=("root", "key"), default="key", help="what devices are born with")
+    parser.add_argument("--trust", choices=("root", "key"), default="root", help="what devices are born with")
     parser.add_argument("--interval", type=int, default=INTERVAL_S, help="check-in interval in seconds, mode interval")
     parser.add_argument("--spread-ms", type=int, default=20000, help="spread of a hint, mode hints")
     parser.add_argument("--business", type=float, default=6, help="requests of each device's app a minute, mode business")
@@ -306,12 +307,13 @@ def main():
               "fleet_cpu": found["fleet_cpu"], "gateway_written_a_device": round(found["written"] / args.devices), "generator_lag_us": latency["generator_lag"],
               "checkin_from_intended_us": latency["checkin_from_intended"], "checkin_us": latency["checkin"],
               "offer_to_run_us": latency["offer_to_run"]}
-    lines = [{"bench": "fleet.real.rate", "ours": round(result["rate"], 1), "peer": "bar", "theirs": RATE_BAR, "unit": "devices/s",
-              "ratio": round(result["rate"] / RATE_BAR, 3), "better": "higher", "detail": detail},
+    rate_bar = RATE_BARS[args.trust]
+    lines = [{"bench": "fleet.real." + ("rate" if args.trust == "root" else "pinned"), "ours": round(result["rate"], 1), "peer": "bar",
+              "theirs": rate_bar, "unit": "devices/s", "ratio": round(result["rate"] / rate_bar, 3), "better": "higher", "detail": detail},
              {"bench": "fleet.real.peak_mib", "ours": round(total_mib, 1), "peer": "bar", "theirs": MEMORY_BAR_MIB, "unit": "MiB",
               "ratio": round(total_mib / MEMORY_BAR_MIB, 3), "better": "lower", "detail": {"devices": args.devices, "mode": how, "trust": args.trust}}]
     keep(lines)
-    print(f"peak memory {total_mib:.0f} MiB, bar {MEMORY_BAR_MIB}; rate {result['rate']:.0f} devices/s, bar {RATE_BAR}; CPU in the "
+    print(f"peak memory {total_mib:.0f} MiB, bar {MEMORY_BAR_MIB}; rate {result['rate']:.0f} devices/s, bar {rate_bar}; CPU in the "
           f"rollout: gateway {found['gateway_cpu']:.2f} cores, fleet {found['fleet_cpu']:.2f} cores")
     print(f"{args.devices} devices, {how}: {version['ran']} ran it ({version['ran'] / args.devices:.2%}), "
           f"{result['rate']:.0f} devices/s, {total_mib:.0f} MiB (gateway {found['gateway_mib']:.0f}, fleet {found['fleet_mib']:.0f})")

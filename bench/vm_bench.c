@@ -124,8 +124,8 @@ static double fresh_us(const struct dev_vm_module *module)
 }
 
 // In turns: a VM made for the run, with its memory, and given back after it; and a run in a VM that
-// is kept, whose interpreter is fresh but whose memory is there. The first VM of the process, whose
-// pages nobody touched, is told apart.
+// is kept, which begins with the warm image of the runs before it. The first VM of the process,
+// whose pages nobody touched, is told apart.
 static void measure_runs(struct dev_vm_module module, size_t runs)
 {
     double first = fresh_us(&module);

@@ -6,8 +6,8 @@
 vm.two_threads  throughput of two VM threads over one, same script; peer: CPython threads. CPU time beside wall.
 vm.start_us     a VM made (its memory, heap, interpreter, modules), an empty script run in it, the VM freed; nothing is copied
                 from a template. Peer: CPython subinterpreter, made, run and destroyed. `detail` has the first of the process
-                of both. And vm.start_kept_us: the run alone, in a VM that is kept: the interpreter is set up afresh in memory
-                that is there; peer: CPython exec of the empty script in fresh globals.
+                of both. And vm.start_kept_us: the run alone, in a VM that is kept, which begins with its warm image; peer: CPython
+                exec of the empty script in fresh globals.
 vm.task_us      the same of bench/vm_task.py in a VM made for it; peer: CPython exec of compiled code in fresh globals, which
                 isolates nothing: the interpreter and its modules are shared. And vm.task_kept_us: in a VM that is kept.
 vm.data_us      a run of bench/vm_data.py over 512 events: Filter, KeyBy, TimeWindow and five aggregates of walle.data; peer:

@@ -25,7 +25,12 @@
 
 #undef memset // what is cleared here is no work of the script's (mpconfigport.h)
 
-#define STACK_CLEARED  4096
+// As deep as loading goes; the sanitizer's frames are large.
+#ifdef __SANITIZE_ADDRESS__
+#define STACK_CLEARED 65536
+#else
+#define STACK_CLEARED 4096
+#endif
 #define HEAP_ALIGNMENT 1024
 
 _Thread_local struct dev_vm *dev_vm_current;
@@ -166,8 +171,8 @@ static void heap_peak_note(struct dev_vm *vm)
 static __attribute__((noinline)) void stack_clear(void)
 {
     uint8_t left[STACK_CLEARED];
-    for (size_t at = 0; at < sizeof(left); at += STACK_CLEARED / 2) {
-        memset(left + at, 0, STACK_CLEARED / 2);
+    for (size_t at = 0; at < sizeof(left); at += sizeof(left) / 2) {
+        memset(left + at, 0, sizeof(left) / 2);
     }
     __asm__ volatile("" : : "r"(left) : "memory");
 }

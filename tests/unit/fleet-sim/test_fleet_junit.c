@@ -133,7 +133,7 @@ static void texts_end_nothing(void **state)
     written(1, SIM_ORACLE_COUNT - 1);
     said("message=\"a&lt;b&gt;&amp;&quot;c&quot;\\u0001\\u000a\\u001b[2J\\xff?]]&gt;"
          "\xc3\xa4\\xc3\"");
-    said("value=\"run --where 'a &lt; &quot;b&quot; &amp;&amp; c'\"/>");
+    said("value=\"run --where &#39;a &lt; &quot;b&quot; &amp;&amp; c&#39;\"/>");
     said("<system-out>&lt;/system-out&gt;</system-out>");
 }
 
