@@ -281,6 +281,7 @@ static bool image_take(struct dev_vm *vm, struct dev_vm_image *image)
     size_t heap_bytes = blocks * MICROPY_BYTES_PER_GC_BLOCK;
     size_t table_bytes = table_bytes_of(area, blocks);
     if (vm->outside || heap_bytes > DEV_VM_IMAGE_BYTES ||
+        dev_vm_budget_used(vm) > DEV_VM_IMAGE_UNITS ||
         MP_STATE_THREAD(nlr_jump_callback_top) != NULL || image->tries >= TRIES_MAX) {
         return false;
     }

@@ -16,6 +16,7 @@
 #define DEV_VM_IMAGES_MAX   4
 #define DEV_VM_IMAGE_BYTES  (256 * 1024) // of one: modules and configuration, and used heap, each
 #define DEV_VM_IMAGE_CHECKS 32           // modules that are imported before an image is made
+#define DEV_VM_IMAGE_UNITS  4096 // that one stands for: who works longer is as slow each time
 
 struct dev_vm_image;
 struct _mp_code_state_t;
