@@ -28,6 +28,8 @@ struct sim_steps {
     uint32_t count;
     uint32_t capacity;
 };
+// One more step. False: no memory.
+bool sim_steps_add(struct sim_steps *steps, double x, double y);
 
 // What a run left.
 struct sim_run_files {

@@ -12,7 +12,7 @@
 #define PATH_BYTES 512
 #define LINE_BYTES 256
 
-static bool steps_add(struct sim_steps *steps, double x, double y)
+bool sim_steps_add(struct sim_steps *steps, double x, double y)
 {
     if (steps->count == steps->capacity) {
         uint32_t capacity = steps->capacity > 0 ? 2 * steps->capacity : 64;
@@ -94,7 +94,7 @@ static bool take_curve(struct sim_run_files *files, char *line)
     }
     *second = '\0';
     struct sim_steps *steps = steps_of(files->curves, &files->curve_count, SIM_CURVES_MAX, line);
-    return steps != NULL && steps_add(steps, x, y);
+    return steps != NULL && sim_steps_add(steps, x, y);
 }
 
 // "LATENCY,UPTO,COUNT", and the counts are summed up.
@@ -109,7 +109,7 @@ static bool take_latency(struct sim_run_files *files, char *line)
     struct sim_steps *steps =
         steps_of(files->latencies, &files->latency_count, SIM_LATENCIES_MAX, line);
     double before = steps != NULL && steps->count > 0 ? steps->y[steps->count - 1] : 0;
-    return steps == NULL || steps_add(steps, x, before + count);
+    return steps == NULL || sim_steps_add(steps, x, before + count);
 }
 
 static enum base_status lines_read(struct sim_run_files *files, const char *path, line_fn take,

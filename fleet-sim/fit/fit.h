@@ -60,7 +60,6 @@ struct sim_fit {
 };
 
 void sim_fit_done(struct sim_fit *fit);
-bool sim_fit_add(struct sim_steps *steps, double x, double y); // false: no memory
 // A straight line from the curve's end to there, as many small steps. False: no memory.
 bool sim_fit_line(struct sim_steps *steps, double x, double y);
 // How far `value_at` is from the curve at its step `at`: just before it and at it.

@@ -20,24 +20,6 @@
 #define VERSIONS_MAX   16u
 #define PIECES_MAX     200u // of a straight line
 
-bool sim_fit_add(struct sim_steps *steps, double x, double y)
-{
-    if (steps->count == steps->capacity) {
-        uint32_t capacity = steps->capacity > 0 ? 2 * steps->capacity : 256;
-        double *more_x = realloc(steps->x, sizeof(double) * capacity);
-        steps->x = more_x != NULL ? more_x : steps->x;
-        double *more_y = more_x != NULL ? realloc(steps->y, sizeof(double) * capacity) : NULL;
-        if (more_y == NULL) {
-            return false;
-        }
-        steps->y = more_y;
-        steps->capacity = capacity;
-    }
-    steps->x[steps->count] = x;
-    steps->y[steps->count++] = y;
-    return true;
-}
-
 bool sim_fit_line(struct sim_steps *steps, double x, double y)
 {
     bool first = steps->count == 0;
@@ -47,7 +29,7 @@ bool sim_fit_line(struct sim_steps *steps, double x, double y)
     uint32_t pieces = wanted > 1 ? (wanted < PIECES_MAX ? (uint32_t)wanted : PIECES_MAX) : 1;
     for (uint32_t i = 1; i <= pieces; i++) {
         double part = (double)i / pieces;
-        if (!sim_fit_add(steps, from_x + (x - from_x) * part, from_y + (y - from_y) * part)) {
+        if (!sim_steps_add(steps, from_x + (x - from_x) * part, from_y + (y - from_y) * part)) {
             return false;
         }
     }
@@ -207,7 +189,7 @@ static bool take_row(void *ctx, const struct row *row)
     if (row->manifest[0] == '\0') {
         return sim_fit_line(&fit->came, row->x, row->y);
     }
-    return sim_fit_add(row->came ? &fit->came : &fit->ran, row->x, row->y);
+    return sim_steps_add(row->came ? &fit->came : &fit->ran, row->x, row->y);
 }
 
 enum base_status sim_fit_file(struct sim_fit *fit, struct base_error *error)
@@ -358,7 +340,7 @@ static bool curve_make(struct sim_steps *steps, double *moments, uint32_t count,
         double at_s = moments[i] - from_s;
         double before = steps->count > 0 ? steps->y[steps->count - 1] : 0;
         bool gap = last && (steps->count == 0 || steps->x[steps->count - 1] < at_s);
-        if ((gap && !sim_fit_add(steps, at_s, before)) ||
+        if ((gap && !sim_steps_add(steps, at_s, before)) ||
             (last && !sim_fit_line(steps, at_s + 1, i + 1))) {
             return false;
         }

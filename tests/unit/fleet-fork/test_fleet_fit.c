@@ -20,7 +20,7 @@ static void two_lines_give_two_points(void **state)
     struct sim_fit fit = fit_new(12);
     for (uint32_t i = 1; i <= 22000; i++) {
         double at_s = i <= 7000 ? i * 420.0 / 7000 : 420 + (i - 7000) * 720.0 / 15000;
-        assert_true(sim_fit_add(&fit.came, at_s, i));
+        assert_true(sim_steps_add(&fit.came, at_s, i));
     }
     assert_int_equal(sim_fit_check(&fit, NULL), BASE_OK);
     sim_fit_arrivals(&fit);
@@ -44,7 +44,7 @@ static void fewer_points_are_farther_off(void **state)
     for (uint32_t points = 1; points <= SIM_ARRIVAL_POINTS_MAX; points *= 2) {
         struct sim_fit fit = fit_new(points);
         for (uint32_t i = 1; i <= 5000; i++) {
-            assert_true(sim_fit_add(&fit.came, 1000 * sqrt(i / 5000.0), i));
+            assert_true(sim_steps_add(&fit.came, 1000 * sqrt(i / 5000.0), i));
         }
         sim_fit_arrivals(&fit);
         assert_true(fit.knot_count <= points);
@@ -74,7 +74,7 @@ static void a_delay_is_found_again(void **state)
     base_prng_seed(&prng, 7);
     for (uint32_t i = 0; i < DEVICES; i++) {
         double at_s = (i + 1) / 400.0;
-        assert_true(sim_fit_add(&fit.came, at_s, i + 1));
+        assert_true(sim_steps_add(&fit.came, at_s, i + 1));
         ran[i] = at_s;
         for (uint32_t k = 0; k < fit.exchanges; k++) {
             bool late = base_prng_unit(&prng) < 0.5;
@@ -83,7 +83,7 @@ static void a_delay_is_found_again(void **state)
     }
     qsort(ran, DEVICES, sizeof(ran[0]), compare_doubles);
     for (uint32_t i = 0; i < DEVICES; i++) {
-        assert_true(sim_fit_add(&fit.ran, ran[i], i + 1));
+        assert_true(sim_steps_add(&fit.ran, ran[i], i + 1));
     }
     sim_fit_delay(&fit);
     print_message("delay %u ms @ %u ppm, off %g, %g without\n", fit.delay_ms, fit.delay_ppm,
@@ -108,8 +108,8 @@ static void no_delay_is_none(void **state)
     (void)state;
     struct sim_fit fit = fit_new(12);
     for (uint32_t i = 1; i <= 2000; i++) {
-        assert_true(sim_fit_add(&fit.came, i / 20.0, i));
-        assert_true(sim_fit_add(&fit.ran, i / 20.0 + 0.16, i));
+        assert_true(sim_steps_add(&fit.came, i / 20.0, i));
+        assert_true(sim_steps_add(&fit.ran, i / 20.0 + 0.16, i));
     }
     sim_fit_delay(&fit);
     assert_false(fit.delayed);
