@@ -3,11 +3,11 @@
 // end; what was played by then certifies nothing.
 #include "certify/certify.h"
 
-#include "base/text/near_option.h"
 #include "model/sim_exit.h"
 #include "base/os/folder.h"
 #include "swarm/child_run.h"
 #include "wire/digest.h"
+#include "words/command_words.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -193,10 +193,7 @@ int sim_certify_main(int argc, char **argv, FILE *log)
                                            .arrival_rate = 10};
     (void)snprintf(options.out, sizeof(options.out), "out/certificate");
     argv[0] = name;
-    argp_err_exit_status = SIM_EXIT_USAGE;
-    program_invocation_short_name = name;
-    if (!base_options_known(table, argc, argv) ||
-        argp_parse(&parser, argc, argv, 0, NULL, &options) != 0) {
+    if (!sim_command_read(&parser, 0, argc, argv, &options)) {
         return SIM_EXIT_USAGE;
     }
     struct sigaction action = {.sa_handler = on_signal};

@@ -4,8 +4,8 @@
 #include "compare/compare.h"
 
 #include "base/os/output_file.h"
-#include "base/text/near_option.h"
 #include "model/sim_exit.h"
+#include "words/command_words.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -279,10 +279,7 @@ int sim_conform_main(int argc, char **argv, FILE *out)
         NULL,
         NULL};
     argv[0] = name;
-    argp_err_exit_status = SIM_EXIT_USAGE;
-    program_invocation_short_name = name;
-    if (!base_options_known(table, argc, argv) ||
-        argp_parse(&parser, argc, argv, 0, NULL, &options) != 0) {
+    if (!sim_command_read(&parser, 0, argc, argv, &options)) {
         return SIM_EXIT_USAGE;
     }
     struct comparison comparison = {.options = &options};

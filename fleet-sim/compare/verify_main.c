@@ -3,10 +3,10 @@
 // the main thread. The second run's folder is OUT/verify; it goes when the two are the same.
 #include "compare/compare.h"
 
-#include "base/text/near_option.h"
 #include "compare/play_again.h"
 #include "model/sim_exit.h"
 #include "people/sim_local_file.h"
+#include "words/command_words.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -157,10 +157,7 @@ int sim_verify_main(int argc, char **argv, FILE *log)
         NULL,
         NULL};
     argv[0] = name;
-    argp_err_exit_status = SIM_EXIT_USAGE;
-    program_invocation_short_name = name;
-    if (!base_options_known(table, argc, argv) ||
-        argp_parse(&parser, argc, argv, 0, NULL, &folder) != 0) {
+    if (!sim_command_read(&parser, 0, argc, argv, &folder)) {
         return SIM_EXIT_USAGE;
     }
     verify = (struct verify){.log = log};
@@ -169,9 +166,7 @@ int sim_verify_main(int argc, char **argv, FILE *log)
         status = verify_all(&verify, &error);
     }
     if (status != BASE_OK) {
-        (void)fprintf(stderr, "walle-fleet-sim verify: %s\n", error.text);
-        return status == BASE_ERR_INVALID || status == BASE_ERR_LIMIT ? SIM_EXIT_USAGE
-                                                                      : SIM_EXIT_LOCAL;
+        return sim_command_failed(name, status, &error);
     }
     return verify.differ == 0 ? SIM_EXIT_OK : SIM_EXIT_FAILED;
 }

@@ -4,9 +4,9 @@
 #include "fit/fit.h"
 
 #include "base/check.h"
-#include "base/text/near_option.h"
 #include "base/text/str_cut.h"
 #include "model/sim_exit.h"
+#include "words/command_words.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -187,10 +187,7 @@ int sim_fit_main(int argc, char **argv, FILE *log)
         NULL,
         NULL};
     argv[0] = name;
-    argp_err_exit_status = SIM_EXIT_USAGE;
-    program_invocation_short_name = name;
-    if (!base_options_known(table, argc, argv) ||
-        argp_parse(&parser, argc, argv, 0, NULL, &fit) != 0) {
+    if (!sim_command_read(&parser, 0, argc, argv, &fit)) {
         return SIM_EXIT_USAGE;
     }
     enum base_status status = fit_all(&fit, log, &error);

@@ -4,9 +4,9 @@
 #include "fork/fork.h"
 
 #include "base/check.h"
-#include "base/text/near_option.h"
 #include "base/text/str_cut.h"
 #include "model/sim_exit.h"
+#include "words/command_words.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -150,19 +150,14 @@ int sim_fork_main(int argc, char **argv, FILE *log)
         NULL,
         NULL};
     argv[0] = name;
-    argp_err_exit_status = SIM_EXIT_USAGE;
-    program_invocation_short_name = name;
-    if (!base_options_known(table, argc, argv) ||
-        argp_parse(&parser, argc, argv, 0, NULL, &parse) != 0) {
+    if (!sim_command_read(&parser, 0, argc, argv, &parse)) {
         return SIM_EXIT_USAGE;
     }
     enum base_status status = fork_all(&parse, log, &error);
     int code = any_broken(&fork) ? SIM_EXIT_FAILED : SIM_EXIT_OK;
     sim_fork_done(&fork);
     if (status != BASE_OK) {
-        (void)fprintf(stderr, "walle-fleet-sim fork: %s\n", error.text);
-        return status == BASE_ERR_INVALID || status == BASE_ERR_LIMIT ? SIM_EXIT_USAGE
-                                                                      : SIM_EXIT_LOCAL;
+        return sim_command_failed(name, status, &error);
     }
     return code;
 }

@@ -7,12 +7,12 @@
 #include "base/os/gateway_note.h"
 #include "base/os/output_file.h"
 #include "base/os/private_file.h"
-#include "base/text/near_option.h"
 #include "harvest/device_counts.h"
 #include "harvest/gateway_source.h"
 #include "model/sim_exit.h"
 #include "model/sim_options.h"
 #include "model/sim_url.h"
+#include "words/command_words.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -204,10 +204,7 @@ int sim_harvest_main(int argc, char **argv, FILE *log)
         NULL,
         NULL};
     argv[0] = name;
-    argp_err_exit_status = SIM_EXIT_USAGE;
-    program_invocation_short_name = name;
-    if (!base_options_known(table, argc, argv) ||
-        argp_parse(&parser, argc, argv, 0, NULL, &harvest) != 0) {
+    if (!sim_command_read(&parser, 0, argc, argv, &harvest)) {
         return SIM_EXIT_USAGE;
     }
     enum base_status status = make_file(&harvest, log, &error);

@@ -3,12 +3,12 @@
 // nothing.
 #include "story/device_replay.h"
 
-#include "base/text/near_option.h"
 #include "base/text/str_cut.h"
 #include "compare/play_again.h"
 #include "digest/run_digest.h"
 #include "digest/story_lines.h"
 #include "model/sim_exit.h"
+#include "words/command_words.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -142,17 +142,12 @@ int sim_replay_main(int argc, char **argv, FILE *out)
         NULL,
         NULL};
     argv[0] = name;
-    argp_err_exit_status = SIM_EXIT_USAGE;
-    program_invocation_short_name = name;
-    if (!base_options_known(table, argc, argv) ||
-        argp_parse(&parser, argc, argv, 0, NULL, &options) != 0) {
+    if (!sim_command_read(&parser, 0, argc, argv, &options)) {
         return SIM_EXIT_USAGE;
     }
     enum base_status status = replay(&options, &story, &error);
     if (status != BASE_OK) {
-        (void)fprintf(stderr, "walle-fleet-sim replay: %s\n", error.text);
-        return status == BASE_ERR_INVALID || status == BASE_ERR_LIMIT ? SIM_EXIT_USAGE
-                                                                      : SIM_EXIT_LOCAL;
+        return sim_command_failed(name, status, &error);
     }
     if (options.json) {
         (void)json_dumpf(story, out, JSON_INDENT(1));

@@ -5,8 +5,8 @@
 
 #include "base/check.h"
 #include "base/os/folder.h"
-#include "base/text/near_option.h"
 #include "model/sim_exit.h"
+#include "words/command_words.h"
 
 #include <errno.h>
 #include <string.h>
@@ -147,10 +147,7 @@ static bool parse(struct shrink *shrink, int argc, char **argv)
     static char name[] = "walle-fleet-sim shrink";
     const struct argp parser = {shrink->options, on_option, NULL, NULL, NULL, NULL, NULL};
     argv[0] = name;
-    argp_err_exit_status = SIM_EXIT_USAGE;
-    program_invocation_short_name = name;
-    return base_options_known(parser.options, argc, argv) &&
-           argp_parse(&parser, argc, argv, ARGP_NO_HELP, NULL, shrink) == 0;
+    return sim_command_read(&parser, ARGP_NO_HELP, argc, argv, shrink);
 }
 
 // ---- Tries

@@ -3,8 +3,8 @@
 // it after the runs under way were told to end.
 #include "swarm/swarm.h"
 
-#include "base/text/near_option.h"
 #include "model/sim_exit.h"
+#include "words/command_words.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -159,10 +159,7 @@ int sim_swarm_main(int argc, char **argv, FILE *log)
     (void)snprintf(options.out, sizeof(options.out), "out/swarm");
     (void)snprintf(options.rate, sizeof(options.rate), "10000");
     argv[0] = name;
-    argp_err_exit_status = SIM_EXIT_USAGE;
-    program_invocation_short_name = name;
-    if (!base_options_known(table, argc, argv) ||
-        argp_parse(&parser, argc, argv, 0, NULL, &options) != 0) {
+    if (!sim_command_read(&parser, 0, argc, argv, &options)) {
         return SIM_EXIT_USAGE;
     }
     struct sigaction action = {.sa_handler = on_signal};

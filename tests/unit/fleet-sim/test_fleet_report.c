@@ -535,6 +535,18 @@ static void assert_page_of_fleet(const char *folder, bool back)
     free(text);
 }
 
+// All that was measured is one check-in.
+static void one_checkin(struct sim_run_result *result)
+{
+    base_hist_init(&result->latencies.lag_us);
+    base_hist_init(&result->latencies.checkin_us);
+    base_hist_init(&result->offer_to_run_us);
+    for (uint32_t i = 0; i < SIM_EXCHANGE_KIND_COUNT; i++) {
+        base_hist_init(&result->latencies.request_us[i]);
+    }
+    base_hist_add(&result->latencies.checkin_us, 2500);
+}
+
 static void files_are_well_formed(void **state)
 {
     (void)state;
@@ -578,13 +590,7 @@ static void files_are_well_formed(void **state)
     result.budget = (struct sim_budget){.carriers = 20, .dedicated = 3};
     result.counters.version[version] = timeline.rows[timeline.count - 1].version[version];
     result.counters.marked = 12345;
-    base_hist_init(&result.latencies.lag_us);
-    base_hist_init(&result.latencies.checkin_us);
-    base_hist_init(&result.offer_to_run_us);
-    for (uint32_t i = 0; i < SIM_EXCHANGE_KIND_COUNT; i++) {
-        base_hist_init(&result.latencies.request_us[i]);
-    }
-    base_hist_add(&result.latencies.checkin_us, 2500);
+    one_checkin(&result);
     result.mining = mine(&alloc, "os == ios", 90, 100, 1000, &result.slice);
     result.systems_of = 8; // not those of the mining
     result.systems[0] = 6;
