@@ -109,8 +109,9 @@ class FleetFork(unittest.TestCase):
         self.assertEqual(branches["none"]["digest"], branches["as-it-was"]["digest"])
 
     def test_harm_is_counted_from_the_first_device(self):
-        self.run_fleet("bad", "--duration", "500", "--arrival-rate", "4", "--checkin-interval", "30", "--bad",
+        self.run_fleet("bad", "--duration", "500", "--arrival-rate", "2", "--checkin-interval", "30", "--bad",
                        'os == "android" => exception @ 60%', "--bad-version", "1.0.0")
+        # By second 1 two devices have come: fewer than a gate stops for, whichever of them failed.
         _, _, branches = self.fork("--at", "1", "--branch", "abort", out=self.stack.path("bad"))
         was, aborted = (branches[name]["metrics"] for name in ("as-it-was", "abort"))
         self.assertLess(aborted["exposed"], was["exposed"])
