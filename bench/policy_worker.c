@@ -236,8 +236,8 @@ static void make_devices(struct bench *bench)
     static uint8_t blocks[BLOCKS][128];
     static size_t sizes[BLOCKS];
     static char text[PROFILE_MAX * 2];
-    struct gw_cohorts cohorts;
-    gw_cohorts_init(&cohorts, &(struct base_hash_key){1, 2});
+    struct gw_cohorts *cohorts;
+    must(gw_cohorts_new(&(struct base_hash_key){1, 2}, &cohorts) == BASE_OK, "no memory");
     bench->profiles = calloc(bench->devices, sizeof(bench->profiles[0]));
     bench->order = calloc(bench->devices, sizeof(bench->order[0]));
     must(bench->profiles != NULL && bench->order != NULL, "no memory");
@@ -251,7 +251,7 @@ static void make_devices(struct bench *bench)
         uint32_t which = i % bench->blocks;
         struct gw_cohort *cohort;
         bool created;
-        must(gw_cohorts_find(&cohorts, bench->core->plan,
+        must(gw_cohorts_find(cohorts, bench->core->plan,
                              &(struct gw_cohort_name){0, {blocks[which], sizes[which]}}, &cohort,
                              &created) == BASE_OK,
              "cohort");
@@ -281,7 +281,7 @@ static void make_devices(struct bench *bench)
         bench->order[i] = bench->order[other];
         bench->order[other] = swapped;
     }
-    gw_cohorts_done(&cohorts);
+    gw_cohorts_free(cohorts);
 }
 
 // ---- Passes
@@ -402,7 +402,7 @@ static int run_checkin(char **arguments)
     printf("{\"releases\": %u, \"devices\": %u, \"cohorts\": %u, \"first_ns\": %.1f, "
            "\"steady_ns\": %.1f, \"spread\": %.3f, \"changing_ns\": %.1f, \"linear_ns\": %.1f, "
            "\"settled\": %llu, \"wrong\": %llu, \"other_answers\": %llu}\n",
-           bench.releases, bench.devices, bench.worker->cohorts.count, first_ns,
+           bench.releases, bench.devices, bench.worker->cohorts->count, first_ns,
            steady_ns[ROUNDS / 2], (steady_ns[ROUNDS - 1] - steady_ns[0]) / steady_ns[ROUNDS / 2],
            changing_ns, linear_ns, (unsigned long long)bench.worker->stats.checkins_settled,
            (unsigned long long)bench.wrong, (unsigned long long)bench.other_answers);

@@ -7,7 +7,7 @@
 #include "svc/core.h"
 
 #include "svc/device/causes.h"
-#include "svc/device/checkin.h"
+#include "svc/device/touches.h"
 #include "svc/access/console_login.h"
 #include "svc/core_private.h"
 #include "svc/rollout/rollout_figures.h"
@@ -30,6 +30,9 @@
 #include "svc/trust/director_private.h"
 #include "svc/tunnel_admit.h"
 #include "svc/core_worker.h"
+#include "svc/device/device_table.h"
+#include "svc/plan/cohort.h"
+#include "svc/plan/plan.h"
 #include "svc/rollout/kill_commands.h"
 #include "svc/rollout/kill_places.h"
 #include "svc/view/release_list.h"
@@ -159,7 +162,8 @@ static void destroy_worker(struct gw_worker *worker)
     gw_plan_unref(worker->next_plan);
     gw_meta_unref(worker->meta);
     gw_meta_unref(worker->next_meta);
-    gw_cohorts_done(&worker->cohorts);
+    gw_cohorts_free(worker->cohorts);
+    gw_touches_free(worker->touches);
     gw_answer_batch_free(worker->answers);
     pthread_mutex_destroy(&worker->inbox_lock);
     free(worker);
@@ -257,6 +261,14 @@ static void run_wake(struct gw_message *message)
     gw_tunnels_walk(worker);
 }
 
+// What parts keep with a worker; what was made is freed with it.
+static enum base_status new_parts(struct gw_worker *worker)
+{
+    BASE_TRY(gw_cohorts_new(&worker->core->hash_key, &worker->cohorts));
+    BASE_TRY(gw_touches_new(&worker->touches));
+    return gw_answer_batch_new(&worker->answers);
+}
+
 enum base_status gw_worker_new(struct gw_core *core, void *post_ctx,
                                void (*post)(void *post_ctx, struct gw_message *message),
                                struct gw_worker **out_worker)
@@ -270,9 +282,8 @@ enum base_status gw_worker_new(struct gw_core *core, void *post_ctx,
     worker->post = post;
     worker->wake.run = run_wake;
     pthread_mutex_init(&worker->inbox_lock, NULL);
-    gw_cohorts_init(&worker->cohorts, &core->hash_key);
     gw_worker_on_hint(worker, NULL, NULL, NULL);
-    enum base_status status = gw_answer_batch_new(&worker->answers);
+    enum base_status status = new_parts(worker);
     worker->revocations_seen = atomic_load_explicit(&core->revocations, memory_order_acquire);
     pthread_mutex_lock(&core->workers_lock);
     bool room = core->worker_count < GW_WORKERS_MAX;

@@ -1,20 +1,14 @@
-// What any part may ask of a worker: its core, its plan, and that it looks at its inbox. Called by
-// the parts' handlers on the worker's own thread; waking it is any thread's. It stands below the
-// parts, so that none has to know core.c.
+// What any part may ask of a worker: its core, the transport's figures, and that it looks at its
+// inbox. Called by the parts' handlers on the worker's own thread; waking it is any thread's. It
+// stands below the parts, so that none has to know core.c.
 #include "svc/core_worker.h"
 
 #include "svc/control.h"
 #include "svc/core_private.h"
-#include "svc/plan/plan.h"
 
 struct gw_core *gw_worker_core(struct gw_worker *worker)
 {
     return worker->core;
-}
-
-struct gw_plan *gw_worker_plan_ref(struct gw_worker *worker)
-{
-    return gw_plan_ref(worker->plan);
 }
 
 struct gw_transport_stats *gw_worker_transport_stats(struct gw_worker *worker)

@@ -1,20 +1,22 @@
 // A worker of the core: its plan, cohorts, waiting touches, hint and tunnel streams, and what it
-// counts. All of it is its own thread's, but for the inbox. Only gateway/svc and its tests look in.
+// counts. All of it is its own thread's, but for the inbox. Cohorts, touches and answers belong to
+// the parts that make and free them: the worker only says where they are. Only gateway/svc and its
+// tests look in.
 #ifndef GW_CORE_WORKER_H
 #define GW_CORE_WORKER_H
 
 #include "svc/core.h"
-#include "svc/device/device_table.h"
-#include "svc/plan/cohort.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
 #define GW_LATENCY_BOUNDS 14u
 
-struct gw_answer_batch;
-struct gw_meta;
-struct gw_plan;
+struct gw_answer_batch; // svc/trust/answer_batch.h
+struct gw_cohorts;      // svc/plan/cohort.h
+struct gw_meta;         // svc/trust/director.h
+struct gw_plan;         // svc/plan/plan.h
+struct gw_touches;      // svc/device/touches.h
 
 // Written by the worker, read by anybody: relaxed.
 struct gw_worker_stats {
@@ -62,9 +64,8 @@ struct gw_worker {
     struct gw_meta *meta; // what the director publishes; NULL: nothing
 
     struct gw_plan *plan;
-    struct gw_cohorts cohorts;
-    struct gw_device_touch touches[GW_TOUCHES_MAX];
-    uint32_t touch_count;
+    struct gw_cohorts *cohorts;
+    struct gw_touches *touches; // that the table of devices has not been told of
 
     struct gw_answer_batch *answers; // that wait to be signed
     gw_alarm_fn alarm_set;           // NULL: nobody will call

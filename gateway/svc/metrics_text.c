@@ -16,6 +16,8 @@
 #include "svc/reply.h"
 #include "svc/trust/director_private.h"
 #include "svc/core_worker.h"
+#include "svc/device/device_table.h"
+#include "svc/plan/plan.h"
 
 #include "base/version.h"
 

@@ -28,8 +28,8 @@ PLAN = {
     "A device's id": [
         ("gateway", "read_frames", "stream_headers.c", "keep", "gw_stream_header: stream", "keep: work", "pseudo_header"),
         ("gateway", "on_frame_recv", "checkin_answer.c", "gw_checkin_read", "gw_stream_hand_over: stream->work", "gw_checkin_read: out"),
-        ("gateway", "gw_checkin_handle", "checkin_answer.c", "gw_worker_touch", "gw_checkin_handle: &checkin", "gw_worker_touch: checkin->device_id"),
-        ("gateway", "gw_worker_flush_touches", "device_table.c", "touch_entry", "gw_worker_flush_touches: worker->touches[0].device_id",
+        ("gateway", "gw_checkin_handle", "touches.c", "gw_worker_touch", "gw_checkin_handle: &checkin", "gw_worker_touch: checkin->device_id"),
+        ("gateway", "gw_worker_flush_touches", "device_table.c", "touch_entry", "gw_worker_flush_touches: worker->touches->rows[0].device_id",
          "touch_entry: touch->device_id"),
         ("gateway", "gw_checkin_decide", "device_table.c", "gw_device_table_offered", "gw_checkin_decide: checkin->device_id",
          "gw_device_table_offered: device_id"),

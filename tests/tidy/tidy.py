@@ -164,12 +164,6 @@ SVC = "gateway/svc/"
 SVC_PARTS = ["", "access", "content", "plan", "tally", "trust", "device", "rollout", "view"]
 SVC_TOP = ["clock_record.c", "control_thread.c", "core.c", "metrics_text.c", "metrics_text.h", "route.c",
            "stored_uploads.c", "tunnel_admit.c", "tunnel_admit.h"]
-# Who may reach up, and why.
-SVC_UP = {
-    ("core_worker.h", "plan/cohort.h"): "a worker holds its cohorts",
-    ("core_worker.h", "device/device_table.h"): "... and the touches it has not told the table of",
-    ("core_worker.c", "plan/plan.h"): "... and its plan",
-}
 
 # Folders of product code: how many files lie in one, and that they use one another in one direction. The top level of the
 # gateway's core counts as two, its bottom and its top (above).
@@ -267,11 +261,6 @@ def svc_level(name):
     if not folder and base in SVC_TOP:
         return len(SVC_PARTS)
     return SVC_PARTS.index(folder) if folder in SVC_PARTS else None
-
-
-def reaches_up(name, target):
-    """Whether that is one of the includes that the gateway's core allows itself."""
-    return name.startswith(SVC) and target.startswith(SVC) and (name[len(SVC):], target[len(SVC):]) in SVC_UP
 
 
 def folder_of(name):
@@ -377,14 +366,8 @@ class Tidy:
         for number, line in enumerate(lines, 1):
             found = re.match(r'\s*#\s*include\s*"svc/([^"]+)"', line)
             other = svc_level(SVC + found.group(1)) if found else None
-            if other is not None and other > level and (name[len(SVC):], found.group(1)) not in SVC_UP:
+            if other is not None and other > level:
                 self.report(name, number, "parts", f"{found.group(1)} is above it: move what both need down, or pass a function")
-
-    def check_allowed_up(self):
-        """What may reach up does: an exception that nobody needs is gone."""
-        for name, target in sorted(SVC_UP):
-            if SVC + name in self.sources and SVC + target not in [other for _, other in self.included(SVC + name)]:
-                self.report(SVC + name, 1, "parts", f"may include {target}, and does not: take it out of tests/tidy/tidy.py")
 
     def check_pipeline(self, name, lines):
         """The folders of the data pipeline include one another in one direction."""
@@ -434,7 +417,7 @@ class Tidy:
                 counts[folder] = counts.get(folder, 0) + 1
                 for number, target in self.included(name):
                     one, other = folder_of(name), folder_of(target)
-                    if target.startswith(PRODUCT) and one != other and not reaches_up(name, target):
+                    if target.startswith(PRODUCT) and one != other:
                         uses.setdefault(one, {}).setdefault(other, f"{name}:{number}")
         for folder, count in counts.items():
             if count > FOLDER_FILES_MAX:
@@ -493,8 +476,7 @@ class Tidy:
         for name, calls in sorted(needs.items()):
             for call in calls:
                 target = defines.get(call)
-                may = target and (name[len(SVC):], target[len(SVC):-2] + ".h") in SVC_UP
-                if target and not may and svc_level(target) > svc_level(name):
+                if target and svc_level(target) > svc_level(name):
                     self.report(name, 0, "parts", f"{call} is of {target}, which is above it")
 
     def check_cmake(self, name, lines):
@@ -808,7 +790,6 @@ class Tidy:
         self.check_names()
         self.check_folders()
         self.check_private_by_use()
-        self.check_allowed_up()
         self.check_asserts()
         if formatting:
             self.check_format()
@@ -904,7 +885,7 @@ BREAKS = [
     ("size", "policy/bad.c", OPENING + "// " + "x" * LINE_COLUMNS_MAX + "\n"),
     ("private", "policy/stat/bad.h", {"policy/stat/bad.h": GOOD_H.replace("int pol_good(void);", "int pol_good(void);\n" * PRIVATE_LINES_MAX),
                                       **{f"policy/stat/use{i}.c": OPENING + '#include "policy/stat/bad.h"\n' for i in range(PRIVATE_FILES)}}),
-    ("parts", "gateway/svc/core_worker.h", including("WORKER", "svc/core.h")),
+    ("parts", "gateway/svc/core_worker.h", including("WORKER", "svc/plan/cohort.h")),
     ("banned", "policy/sub/bad.c", OPENING + '#include "../good.h"\n'),
     ("banned", "gateway/svc/bad.c", OPENING + "#include <svc/core.h>\n"),
     ("banned", "policy/bad.c", OPENING + "void f(char *a)\n{\n    strcpy(a, a);\n}\n"),

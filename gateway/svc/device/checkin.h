@@ -8,7 +8,6 @@
 #include "wire/profile.h"
 #include "svc/access/credentials.h"
 
-struct gw_device_touch;
 struct wire_ask;
 
 // What a device told about itself, checked, and what its cohort says.
@@ -41,10 +40,6 @@ BASE_NODISCARD enum base_status gw_checkin_read(struct gw_worker *worker,
 BASE_NODISCARD enum base_status gw_checkin_profile(struct gw_worker *worker,
                                                    struct base_str profile, struct gw_checkin *out,
                                                    const char **out_problem);
-// The table is told of it with other touches. Nothing is when the device has no record and none
-// begins.
-void gw_worker_touch(struct gw_worker *worker, const struct gw_checkin *checkin, uint32_t now_s);
-void gw_worker_flush_touches(struct gw_worker *worker);
 // The question of a device with a root, when there is one and somebody to answer it. INVALID.
 BASE_NODISCARD enum base_status gw_checkin_ask(const struct gw_worker *worker,
                                                struct base_str nonce, struct gw_checkin *checkin,

@@ -10,12 +10,14 @@
 #include "svc/plan/draw.h"
 #include "svc/device/offer_gate.h"
 #include "svc/plan/offer_room.h"
-#include "svc/device/strangers.h"
-#include "svc/plan/attr_pool.h"
+#include "svc/device/touches.h"
+#include "svc/plan/cohort.h"
 #include "svc/reply.h"
 #include "svc/trust/answer_batch.h"
 #include "svc/trust/director.h"
 #include "svc/core_worker.h"
+#include "svc/device/device_table.h"
+#include "svc/plan/plan.h"
 
 #include "base/check.h"
 #include "policy/bucket.h"
@@ -58,14 +60,14 @@ enum base_status gw_checkin_profile(struct gw_worker *worker, struct base_str pr
     bool created;
     const struct gw_cohort_name name = {out->tenant,
                                         {out->profile.attrs, out->profile.attrs_bytes}};
-    status = gw_cohorts_find(&worker->cohorts, worker->plan, &name, &out->cohort, &created);
+    status = gw_cohorts_find(worker->cohorts, worker->plan, &name, &out->cohort, &created);
     if (status != BASE_OK) {
         *out_problem = "walle-profile: malformed attributes";
         return status;
     }
     if (created) {
-        atomic_store_explicit(&worker->stats.cohorts, worker->cohorts.count, memory_order_relaxed);
-        atomic_store_explicit(&worker->stats.cohort_probes_long, worker->cohorts.probes_long,
+        atomic_store_explicit(&worker->stats.cohorts, worker->cohorts->count, memory_order_relaxed);
+        atomic_store_explicit(&worker->stats.cohort_probes_long, worker->cohorts->probes_long,
                               memory_order_relaxed);
     }
     out->asked = false;
@@ -73,49 +75,6 @@ enum base_status gw_checkin_profile(struct gw_worker *worker, struct base_str pr
     out->no_shadows = false;
     out->beside = false;
     return BASE_OK;
-}
-
-// Is the table to be told of it? Not when the device has no record and none begins; its cohort's
-// attributes have their number then.
-static bool may_touch(struct gw_worker *worker, const struct gw_checkin *checkin, uint32_t now_s)
-{
-    struct gw_core *core = worker->core;
-    struct gw_cohort *cohort = checkin->cohort;
-    if (!checkin->proven && !gw_device_table_has(core->table, checkin->device_id) &&
-        !(worker->plan->trusts_unproven && gw_strangers_admit(core, checkin->peer))) {
-        return false;
-    }
-    if (cohort->attrs_id == 0) {
-        const struct gw_attr_bringer by = {checkin->device_id, checkin->proven, now_s};
-        cohort->attrs_id = gw_attr_pool_intern(core->pool, cohort->attrs, cohort->attrs_size, &by);
-    }
-    return true;
-}
-
-void gw_worker_flush_touches(struct gw_worker *worker)
-{
-    if (worker->touch_count > 0) {
-        gw_device_table_touch(worker->core->table, worker->touches, worker->touch_count);
-        worker->touch_count = 0;
-        atomic_store_explicit(&worker->stats.touches_waiting, 0, memory_order_relaxed);
-    }
-}
-
-void gw_worker_touch(struct gw_worker *worker, const struct gw_checkin *checkin, uint32_t now_s)
-{
-    if (!may_touch(worker, checkin, now_s)) {
-        return;
-    }
-    base_assert(worker->touch_count < GW_TOUCHES_MAX);
-    worker->touches[worker->touch_count++] =
-        (struct gw_device_touch){checkin->device_id, checkin->cohort->attrs_id, now_s,
-                                 checkin->proven, checkin->profile.interval_s};
-    if (worker->touch_count == GW_TOUCHES_MAX) {
-        gw_worker_flush_touches(worker);
-        return;
-    }
-    atomic_store_explicit(&worker->stats.touches_waiting, worker->touch_count,
-                          memory_order_relaxed);
 }
 
 // Has a trial a place for it that has what it should? It is looked at once, and settled then.
@@ -132,7 +91,7 @@ static bool current_with_many(struct gw_worker *worker, const struct gw_checkin 
     const struct gw_cohort *cohort = checkin->cohort;
     struct gw_device_table *table = worker->core->table;
     uint64_t digest = checkin->profile.digest;
-    bool touches = may_touch(worker, checkin, now_s);
+    bool touches = gw_worker_may_touch(worker, checkin, now_s);
     const struct gw_device_touch touch = {checkin->device_id, cohort->attrs_id, now_s,
                                           checkin->proven, checkin->profile.interval_s};
     if (touches && gw_device_table_touch_settled(table, &touch, digest, cohort->signature)) {

@@ -8,6 +8,7 @@
 #include "svc/access/operators.h"
 #include "svc/reply.h"
 #include "svc/core_worker.h"
+#include "svc/device/device_table.h"
 
 #include "wire/enrolment.h"
 

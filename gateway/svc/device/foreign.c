@@ -5,10 +5,12 @@
 #include "svc/device/foreign.h"
 
 #include "svc/device/checkin.h"
+#include "svc/device/touches.h"
 #include "svc/device/report_intake.h"
 #include "svc/access/operators.h"
 #include "svc/tally/tally.h"
 #include "svc/core_worker.h"
+#include "svc/device/device_table.h"
 
 #include <string.h>
 

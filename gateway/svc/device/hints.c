@@ -8,8 +8,12 @@
 #include "svc/device/hints.h"
 
 #include "svc/device/checkin.h"
+#include "svc/device/touches.h"
 #include "svc/reply.h"
 #include "svc/core_worker.h"
+#include "svc/device/device_table.h"
+#include "svc/plan/cohort.h"
+#include "svc/plan/plan.h"
 
 #include "base/check.h"
 
@@ -93,7 +97,7 @@ static bool consider(struct gw_worker *worker, struct gw_hint *hint)
     if (hint->plan_seen == generation) {
         return true;
     }
-    const struct gw_cohort *cohort = gw_cohorts_at(&worker->cohorts, worker->plan, hint->cohort);
+    const struct gw_cohort *cohort = gw_cohorts_at(worker->cohorts, worker->plan, hint->cohort);
     // Who was told, and asked while that was paused, has to ask again; whether a plan in between
     // was seen here or not.
     bool missed =
@@ -220,7 +224,7 @@ void gw_worker_subscribe(struct gw_worker *worker, const struct gw_exchange *exc
     if (gw_checkin_read(worker, &exchange->request, &checkin, &problem) == BASE_OK) {
         hint->device_id = checkin.device_id;
         hint->digest = checkin.profile.digest;
-        if (gw_cohorts_pin(&worker->cohorts, checkin.cohort, checkin.proven)) {
+        if (gw_cohorts_pin(worker->cohorts, checkin.cohort, checkin.proven)) {
             hint->cohort = checkin.cohort->index;
         }
         expected = gw_cohort_expected(checkin.cohort, checkin.device_id);
@@ -261,7 +265,7 @@ void gw_worker_unsubscribe(struct gw_worker *worker, struct gw_hint *hint)
     if (hint->next != NULL) {
         hint->next->prev = hint->prev;
     }
-    gw_cohorts_unpin(&worker->cohorts, hint->cohort);
+    gw_cohorts_unpin(worker->cohorts, hint->cohort);
     hint->next = NULL;
     hint->prev = NULL;
     worker->hint_count--;

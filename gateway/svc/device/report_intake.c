@@ -8,12 +8,14 @@
 #include "svc/device/causes.h"
 #include "svc/device/past_outcomes.h"
 #include "svc/device/record_edit.h"
-#include "svc/device/checkin.h"
+#include "svc/device/touches.h"
 #include "svc/device/device_faults.h"
 #include "svc/device/strangers.h"
 #include "svc/reply.h"
 #include "svc/tally/tally.h"
 #include "svc/core_worker.h"
+#include "svc/device/device_table.h"
+#include "svc/plan/cohort.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -13,10 +13,15 @@
 
 #define SLOTS_FIRST 1024u
 
-void gw_cohorts_init(struct gw_cohorts *cohorts, const struct base_hash_key *key)
+enum base_status gw_cohorts_new(const struct base_hash_key *key, struct gw_cohorts **out_cohorts)
 {
-    memset(cohorts, 0, sizeof(*cohorts));
+    struct gw_cohorts *cohorts = calloc(1, sizeof(*cohorts));
+    if (cohorts == NULL) {
+        return BASE_ERR_NOMEM;
+    }
     cohorts->key = *key;
+    *out_cohorts = cohorts;
+    return BASE_OK;
 }
 
 // What it points to; the head belongs to its chunk.
@@ -31,8 +36,11 @@ static void done_cohort(struct gw_cohort *cohort)
     }
 }
 
-void gw_cohorts_done(struct gw_cohorts *cohorts)
+void gw_cohorts_free(struct gw_cohorts *cohorts)
 {
+    if (cohorts == NULL) {
+        return;
+    }
     for (uint32_t i = 0; i < cohorts->used; i++) {
         done_cohort(cohorts->items[i]);
     }
@@ -43,8 +51,7 @@ void gw_cohorts_done(struct gw_cohorts *cohorts)
     free(cohorts->items);
     free(cohorts->slots);
     gw_slots_done(&cohorts->candidates);
-    struct base_hash_key key = cohorts->key;
-    gw_cohorts_init(cohorts, &key);
+    free(cohorts);
 }
 
 static bool reserve(void **items, uint32_t count, uint32_t *capacity, size_t item_bytes)

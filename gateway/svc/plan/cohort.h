@@ -105,8 +105,10 @@ struct gw_attrs_view {
 BASE_NODISCARD enum base_status gw_attrs_view(const uint8_t *block, size_t size,
                                               struct gw_attrs_view *out);
 
-void gw_cohorts_init(struct gw_cohorts *cohorts, const struct base_hash_key *key);
-void gw_cohorts_done(struct gw_cohorts *cohorts);
+// The key is copied. NOMEM.
+BASE_NODISCARD enum base_status gw_cohorts_new(const struct base_hash_key *key,
+                                               struct gw_cohorts **out_cohorts);
+void gw_cohorts_free(struct gw_cohorts *cohorts); // accepts NULL
 // By what a cohort is found.
 struct gw_cohort_name {
     uint16_t tenant;        // of its devices

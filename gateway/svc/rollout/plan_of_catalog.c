@@ -7,6 +7,7 @@
 #include "svc/rollout/publish.h"
 #include "svc/trust/director_private.h"
 #include "svc/core_worker.h"
+#include "svc/plan/plan.h"
 
 #include "policy/desired.h"
 
@@ -170,4 +171,9 @@ void gw_core_publish(struct gw_core *core)
         hand_out(core, core->workers[i], plan);
     }
     pthread_mutex_unlock(&core->workers_lock);
+}
+
+struct gw_plan *gw_worker_plan_ref(struct gw_worker *worker)
+{
+    return gw_plan_ref(worker->plan);
 }

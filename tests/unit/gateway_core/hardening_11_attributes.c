@@ -2,7 +2,7 @@
 // that all devices share, keeps the last of them, and takes no place from others.
 #include "core_rig.h"
 
-#include "svc/device/checkin.h"
+#include "svc/device/touches.h"
 #include "svc/plan/attr_pool.h"
 #include "svc/rollout/device_views.h"
 #include "test_kit.h"

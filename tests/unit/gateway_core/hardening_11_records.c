@@ -2,7 +2,7 @@
 // never did are budgeted and end; what they counted stays; proven ones are kept.
 #include "core_rig.h"
 
-#include "svc/device/checkin.h"
+#include "svc/device/touches.h"
 #include "svc/access/credentials.h"
 #include "svc/device/device_table.h"
 #include "svc/device/strangers.h"

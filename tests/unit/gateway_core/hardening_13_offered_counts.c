@@ -4,7 +4,7 @@
 #include "conduct_kit.h"
 
 #include "svc/device/causes.h"
-#include "svc/device/checkin.h"
+#include "svc/device/touches.h"
 #include "svc/device/device_table.h"
 
 #define ID 0x41u

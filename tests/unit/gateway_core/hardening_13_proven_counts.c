@@ -5,7 +5,7 @@
 #include "svc/access/credentials.h"
 #include "svc/device/device_record.h"
 #include "svc/plan/stage_codec.h"
-#include "svc/device/checkin.h"
+#include "svc/device/touches.h"
 #include "svc/rollout/device_views.h"
 #include "older_rollout.h"
 

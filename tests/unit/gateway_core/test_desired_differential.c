@@ -20,7 +20,7 @@
 #include "policy/replay.h"
 #include "svc/device/preview.h"
 #include "svc/view/why.h"
-#include "svc/device/checkin.h"
+#include "svc/device/touches.h"
 #include "svc/rollout/catalog_private.h"
 #include "svc/trust/director.h"
 #include "svc/rollout/kill_commands.h"

@@ -7,7 +7,8 @@
 #include "svc/view/why.h"
 #include "svc/trust/director.h"
 #include "svc/core_worker.h"
-#include "svc/device/checkin.h"
+#include "svc/device/touches.h"
+#include "svc/plan/plan.h"
 #include "svc/rollout/kill_commands.h"
 
 #define TASK    "shop/score"

@@ -1,7 +1,7 @@
 // What is not taken of devices is counted, told in the log once an interval, and known by `why`.
 #include "core_rig.h"
 
-#include "svc/device/checkin.h"
+#include "svc/device/touches.h"
 #include "svc/device/device_faults.h"
 #include "svc/view/why.h"
 #include "test_kit.h"

@@ -4,7 +4,7 @@
 
 #include "svc/access/credentials.h"
 #include "svc/access/operators.h"
-#include "svc/device/checkin.h"
+#include "svc/device/touches.h"
 #include "svc/rollout/kill_rollouts.h"
 #include "svc/view/floored.h"
 

@@ -314,17 +314,17 @@ static void check_cohort(struct gw_cohorts *cohorts, const struct gw_plan *plan,
 // A cohort computed by steps and one computed at once are the same, signature included.
 static void check_fresh(struct gw_cohorts *cohorts, const struct gw_plan *plan, uint32_t which)
 {
-    struct gw_cohorts fresh;
+    struct gw_cohorts *fresh;
     struct gw_cohort *a;
     struct gw_cohort *b;
     bool created;
-    gw_cohorts_init(&fresh, &(struct base_hash_key){1, 2});
+    assert_int_equal(gw_cohorts_new(&(struct base_hash_key){1, 2}, &fresh), BASE_OK);
     assert_int_equal(gw_cohorts_find(cohorts, plan,
                                      &(struct gw_cohort_name){
                                          0, {model.blocks[which], model.block_sizes[which]}},
                                      &a, &created),
                      BASE_OK);
-    assert_int_equal(gw_cohorts_find(&fresh, plan,
+    assert_int_equal(gw_cohorts_find(fresh, plan,
                                      &(struct gw_cohort_name){
                                          0, {model.blocks[which], model.block_sizes[which]}},
                                      &b, &created),
@@ -340,7 +340,7 @@ static void check_fresh(struct gw_cohorts *cohorts, const struct gw_plan *plan, 
                     x->signature == y->signature && x->slot == y->slot && x->limit == y->limit &&
                     x->claim == y->claim && x->quarantined == y->quarantined);
     }
-    gw_cohorts_done(&fresh);
+    gw_cohorts_free(fresh);
 }
 
 static void start(uint32_t tasks)
@@ -380,9 +380,9 @@ static struct gw_plan *follow(struct gw_plan *plan)
 static void cohorts_follow_every_change(void **state)
 {
     (void)state;
-    struct gw_cohorts cohorts;
+    struct gw_cohorts *cohorts;
     start(TASKS / 2);
-    gw_cohorts_init(&cohorts, &(struct base_hash_key){1, 2});
+    assert_int_equal(gw_cohorts_new(&(struct base_hash_key){1, 2}, &cohorts), BASE_OK);
     struct gw_plan *plan = follow(NULL);
     for (uint32_t round = 0; round < PLANS; round++) {
         uint32_t dice = below(20);
@@ -399,22 +399,22 @@ static void cohorts_follow_every_change(void **state)
         plan = follow(plan);
         uint32_t seen = below(6); // the others fall behind
         for (uint32_t i = 0; i < seen; i++) {
-            check_cohort(&cohorts, plan, below(BLOCKS));
+            check_cohort(cohorts, plan, below(BLOCKS));
         }
         if (round % 10 == 0) {
-            check_fresh(&cohorts, plan, below(BLOCKS));
+            check_fresh(cohorts, plan, below(BLOCKS));
         }
     }
     for (uint32_t i = 0; i < BLOCKS; i++) {
-        check_cohort(&cohorts, plan, i);
-        check_fresh(&cohorts, plan, i);
+        check_cohort(cohorts, plan, i);
+        check_fresh(cohorts, plan, i);
     }
     printf("%llu cohorts computed at once, %llu tasks evaluated\n",
-           (unsigned long long)cohorts.compiled, (unsigned long long)cohorts.evaluated);
+           (unsigned long long)cohorts->compiled, (unsigned long long)cohorts->evaluated);
     for (uint32_t i = 0; i < POL_DESIRED_RULE_COUNT; i++) {
         assert_true(model.decided[i] > 20);
     }
-    gw_cohorts_done(&cohorts);
+    gw_cohorts_free(cohorts);
     gw_plan_unref(plan);
     end();
 }
@@ -423,18 +423,18 @@ static void cohorts_follow_every_change(void **state)
 static void changes_cost_what_changed(void **state)
 {
     (void)state;
-    struct gw_cohorts cohorts;
+    struct gw_cohorts *cohorts;
     start(TASKS - 1);
-    gw_cohorts_init(&cohorts, &(struct base_hash_key){1, 2});
+    assert_int_equal(gw_cohorts_new(&(struct base_hash_key){1, 2}, &cohorts), BASE_OK);
     struct gw_plan *plan = follow(NULL);
     for (uint32_t i = 0; i < BLOCKS; i++) {
-        check_cohort(&cohorts, plan, i);
+        check_cohort(cohorts, plan, i);
     }
     bool changed;
     assert_null(gw_plan_build(plan, model.count, fill, &model, &changed));
     assert_false(changed);
-    uint64_t compiled = cohorts.compiled;
-    uint64_t evaluated = cohorts.evaluated;
+    uint64_t compiled = cohorts->compiled;
+    uint64_t evaluated = cohorts->evaluated;
     assert_true(evaluated < (uint64_t)compiled * TASKS); // the index left some out
     uint64_t generation = plan->generation;
     do {
@@ -442,11 +442,11 @@ static void changes_cost_what_changed(void **state)
         plan = follow(plan);
     } while (plan->generation == generation);
     for (uint32_t i = 0; i < BLOCKS; i++) {
-        check_cohort(&cohorts, plan, i);
+        check_cohort(cohorts, plan, i);
     }
-    assert_int_equal(cohorts.compiled, compiled);
-    assert_int_equal(cohorts.evaluated, evaluated + cohorts.count);
-    gw_cohorts_done(&cohorts);
+    assert_int_equal(cohorts->compiled, compiled);
+    assert_int_equal(cohorts->evaluated, evaluated + cohorts->count);
+    gw_cohorts_free(cohorts);
     gw_plan_unref(plan);
     end();
 }
@@ -457,9 +457,9 @@ static void signatures_tell_what_concerns(void **state)
 {
     (void)state;
     static const char *const texts[] = {"os == \"a\"", "os == \"b\""};
-    struct gw_cohorts cohorts;
+    struct gw_cohorts *cohorts;
     start(1);
-    gw_cohorts_init(&cohorts, &(struct base_hash_key){1, 2});
+    assert_int_equal(gw_cohorts_new(&(struct base_hash_key){1, 2}, &cohorts), BASE_OK);
     add_task();
     for (uint32_t i = 0; i < 2; i++) {
         struct gw_release *release = model.tasks[i].releases[1];
@@ -494,7 +494,7 @@ static void signatures_tell_what_concerns(void **state)
             model.tasks[1].now.open_count = 0; // who keeps that one asks again
         }
         plan = follow(plan);
-        assert_int_equal(gw_cohorts_find(&cohorts, plan,
+        assert_int_equal(gw_cohorts_find(cohorts, plan,
                                          &(struct gw_cohort_name){0, {model.blocks[0], size}},
                                          &cohort, &created),
                          BASE_OK);
@@ -504,7 +504,7 @@ static void signatures_tell_what_concerns(void **state)
     assert_true(signatures[0] == signatures[1]);
     assert_true(signatures[1] != signatures[2]);
     assert_true(signatures[2] != signatures[3]);
-    gw_cohorts_done(&cohorts);
+    gw_cohorts_free(cohorts);
     gw_plan_unref(plan);
     end();
 }

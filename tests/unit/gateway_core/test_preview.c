@@ -4,7 +4,7 @@
 #include "base/prng.h"
 #include "policy/expr.h"
 #include "svc/device/preview.h"
-#include "svc/device/checkin.h"
+#include "svc/device/touches.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
