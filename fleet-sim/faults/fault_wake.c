@@ -195,7 +195,8 @@ static void backup_make(struct sim_faulty *faulty, struct sim_backup *backup)
     if (state != NULL) {
         memcpy(state, bytes, size);
         alloc->release(alloc->ctx, backup->state);
-        *backup = (struct sim_backup){state, (uint32_t)size, disk->image};
+        *backup =
+            (struct sim_backup){state, (uint32_t)size, sim_disk_image(disk, faulty->disk->store)};
     }
 }
 
@@ -208,7 +209,7 @@ static void backup_restore(struct sim_faulty *faulty, const struct sim_backup *b
     base_assert(!disk->real);
     sim_disk_done(disk, store, faulty->faults->alloc);
     if (sim_states_put(sim_store_states(store), &disk->state, bytes, false) == BASE_OK) {
-        disk->image = backup->image & UINT32_C(0x7fffffff);
+        sim_disk_set_image(disk, store, backup->image);
         sim_fault_met(faulty, SIM_FAULT_BACKUP);
     }
     faulty->lost = true;

@@ -10,6 +10,12 @@
 
 #include <string.h>
 
+#define NARROW_MASK     ((1u << SIM_NARROW_VERSIONS) - 1)
+#define VERSION_MASK    ((1u << SIM_VERSION_BITS) - 1)
+#define OUTCOME_MASK    ((1u << SIM_OUTCOME_BITS) - 1)
+#define AFTER_MAX       ((1u << SIM_AFTER_BITS) - 1)
+#define ACTIVATION_MASK ((1u << SIM_ACTIVATION_BITS) - 1)
+
 enum base_status sim_ledger_init(struct sim_ledger *ledger, const struct base_alloc_port *alloc,
                                  struct sim_versions *versions, uint32_t count)
 {
@@ -20,7 +26,8 @@ enum base_status sim_ledger_init(struct sim_ledger *ledger, const struct base_al
     base_hist_init(&ledger->offer_to_run_us);
     ledger->entries = sim_pages_new(sizeof(ledger->entries[0]) * count);
     ledger->wide = sim_pages_new(sizeof(ledger->wide[0]) * count);
-    if (ledger->entries == NULL || ledger->wide == NULL) {
+    ledger->late = sim_pages_new(sizeof(ledger->late[0]) * count);
+    if (ledger->entries == NULL || ledger->wide == NULL || ledger->late == NULL) {
         sim_ledger_done(ledger);
         return BASE_ERR_NOMEM;
     }
@@ -31,8 +38,62 @@ void sim_ledger_done(struct sim_ledger *ledger)
 {
     sim_pages_free(ledger->entries, sizeof(ledger->entries[0]) * ledger->count);
     sim_pages_free(ledger->wide, sizeof(ledger->wide[0]) * ledger->count);
+    sim_pages_free(ledger->late, sizeof(ledger->late[0]) * ledger->count);
     memset(ledger, 0, sizeof(*ledger));
 }
+
+// ---- Times
+
+static uint32_t time_of(const struct sim_ledger_entry *entry, uint64_t after)
+{
+    return after > 0 ? entry->offered_ms + (uint32_t)after - 1 : 0;
+}
+
+struct sim_ledger_times sim_ledger_times(const struct sim_ledger *ledger, uint32_t device)
+{
+    const struct sim_ledger_entry *entry = &ledger->entries[device];
+    if (entry->late) {
+        return ledger->late[device];
+    }
+    return (struct sim_ledger_times){entry->offered_ms, time_of(entry, entry->downloaded_after),
+                                     time_of(entry, entry->activated_after),
+                                     time_of(entry, entry->ran_after)};
+}
+
+// More than AFTER_MAX: there is no place for it.
+static uint32_t after_of(const struct sim_ledger_times *times, uint32_t time_ms)
+{
+    if (time_ms == 0) {
+        return 0;
+    }
+    const uint32_t after_ms = time_ms - times->offered_ms; // much, where that is later
+    return after_ms < AFTER_MAX ? after_ms + 1 : AFTER_MAX + 1;
+}
+
+static void set_times(struct sim_ledger *ledger, uint32_t device,
+                      const struct sim_ledger_times *times)
+{
+    struct sim_ledger_entry *entry = &ledger->entries[device];
+    const uint32_t downloaded = after_of(times, times->downloaded_ms);
+    const uint32_t activated = after_of(times, times->activated_ms);
+    const uint32_t ran = after_of(times, times->ran_ms);
+    entry->late = downloaded > AFTER_MAX || activated > AFTER_MAX || ran > AFTER_MAX;
+    entry->offered_ms = times->offered_ms;
+    if (entry->late) {
+        ledger->late[device] = *times;
+        return;
+    }
+    entry->downloaded_after = downloaded & AFTER_MAX;
+    entry->activated_after = activated & AFTER_MAX;
+    entry->ran_after = ran & AFTER_MAX;
+}
+
+static uint32_t not_0(uint32_t time_ms)
+{
+    return time_ms > 0 ? time_ms : 1;
+}
+
+// ---- Masks
 
 static uint64_t bit(uint8_t version)
 {
@@ -55,17 +116,16 @@ struct sim_ledger_masks sim_ledger_masks(const struct sim_ledger *ledger, uint32
 // Sets the bit of a version in each mask that `of` has it in.
 static void note(struct sim_ledger *ledger, uint32_t device, struct sim_ledger_masks of)
 {
-    const uint64_t narrow = (1u << SIM_NARROW_VERSIONS) - 1;
     struct sim_ledger_entry *entry = &ledger->entries[device];
-    entry->ran_narrow |= (uint8_t)(of.ran & narrow);
-    entry->good_narrow |= (uint8_t)(of.good & narrow);
-    entry->failed_narrow |= (uint8_t)(of.failed & narrow);
-    if (((of.ran | of.good | of.failed) & ~narrow) != 0) {
+    entry->ran_narrow |= of.ran & NARROW_MASK;
+    entry->good_narrow |= of.good & NARROW_MASK;
+    entry->failed_narrow |= of.failed & NARROW_MASK;
+    if (((of.ran | of.good | of.failed) & ~(uint64_t)NARROW_MASK) != 0) {
         struct sim_ledger_masks *wide = &ledger->wide[device];
         ledger->widened = true;
-        wide->ran |= of.ran & ~narrow;
-        wide->good |= of.good & ~narrow;
-        wide->failed |= of.failed & ~narrow;
+        wide->ran |= of.ran & ~(uint64_t)NARROW_MASK;
+        wide->good |= of.good & ~(uint64_t)NARROW_MASK;
+        wide->failed |= of.failed & ~(uint64_t)NARROW_MASK;
     }
 }
 
@@ -89,11 +149,8 @@ void sim_ledger_offered(struct sim_ledger *ledger, uint32_t device, uint8_t vers
     if (version == SIM_VERSION_NONE || entry->offered == version) {
         return;
     }
-    entry->offered = version;
-    entry->offered_ms = now_ms;
-    entry->downloaded_ms = 0;
-    entry->activated_ms = 0;
-    entry->ran_ms = 0;
+    entry->offered = version & VERSION_MASK;
+    set_times(ledger, device, &(struct sim_ledger_times){.offered_ms = now_ms});
     if (!has_run(ledger, device, version)) {
         ledger->counters.version[version].offered++;
     }
@@ -101,11 +158,13 @@ void sim_ledger_offered(struct sim_ledger *ledger, uint32_t device, uint8_t vers
 
 void sim_ledger_downloaded(struct sim_ledger *ledger, uint32_t device, uint32_t now_ms)
 {
-    struct sim_ledger_entry *entry = &ledger->entries[device];
-    if (entry->offered == SIM_VERSION_NONE || entry->downloaded_ms != 0) {
+    const struct sim_ledger_entry *entry = &ledger->entries[device];
+    struct sim_ledger_times times = sim_ledger_times(ledger, device);
+    if (entry->offered == SIM_VERSION_NONE || times.downloaded_ms != 0) {
         return;
     }
-    entry->downloaded_ms = now_ms > 0 ? now_ms : 1;
+    times.downloaded_ms = not_0(now_ms);
+    set_times(ledger, device, &times);
     if (!has_run(ledger, device, entry->offered)) {
         ledger->counters.version[entry->offered].downloaded++;
     }
@@ -123,16 +182,16 @@ void sim_ledger_active(struct sim_ledger *ledger, uint32_t device, uint8_t versi
     bool forward = version != SIM_VERSION_NONE && version == entry->offered &&
                    !has_run(ledger, device, version);
     if (forward) {
-        if (entry->activated_ms == 0) {
-            ledger->counters.version[version].activated++;
-        }
         sim_ledger_downloaded(ledger, device, now_ms); // all of it was there already
-        entry->activated_ms = now_ms > 0 ? now_ms : 1;
+        struct sim_ledger_times times = sim_ledger_times(ledger, device);
+        ledger->counters.version[version].activated += times.activated_ms == 0;
+        times.activated_ms = not_0(now_ms);
+        set_times(ledger, device, &times);
     } else if (entry->active != SIM_VERSION_NONE) {
         ledger->counters.version[entry->active].rolled_back++;
     }
     entry->previous = entry->active;
-    entry->active = version;
+    entry->active = version & VERSION_MASK;
     entry->marked = SIM_VERSION_NONE;
     entry->outcome = 0;
     if (!forward && version != SIM_VERSION_NONE && has_run(ledger, device, version) &&
@@ -149,14 +208,16 @@ void sim_ledger_activated(struct sim_ledger *ledger, uint32_t device, uint64_t a
     struct sim_ledger_entry *entry = &ledger->entries[device];
     ledger->counters.activations += activations;
     ledger->counters.marked += again;
-    entry->activations += (uint32_t)activations & SIM_ACTIVATIONS_MASK;
-    entry->marked = version != SIM_VERSION_NONE ? version : entry->marked;
+    entry->activations = (entry->activations + activations) & ACTIVATION_MASK;
+    if (version != SIM_VERSION_NONE) {
+        entry->marked = version & VERSION_MASK;
+    }
 }
 
 void sim_ledger_blocked(struct sim_ledger *ledger, uint32_t device, uint8_t version)
 {
     struct sim_ledger_entry *entry = &ledger->entries[device];
-    entry->blocked = version;
+    entry->blocked = version & VERSION_MASK;
     if (version != SIM_VERSION_NONE && version == entry->marked) {
         ledger->counters.marked_lost++;
         entry->marked = SIM_VERSION_NONE;
@@ -205,13 +266,13 @@ void sim_ledger_run_ended(struct sim_ledger *ledger, uint32_t device, const stru
     const struct sim_ledger_masks masks = sim_ledger_masks(ledger, device);
     bool was_current = is_current(ledger, device) && entry->active == version;
     if (version == entry->active) { // a run of the version before may end late
-        entry->outcome = (uint8_t)outcome;
+        entry->outcome = outcome & OUTCOME_MASK;
     }
     if (wire_outcome_is_failure(outcome)) {
         ledger->counters.run_failures++;
         if (version != SIM_VERSION_NONE && (masks.failed & bit(version)) == 0) {
             note(ledger, device, (struct sim_ledger_masks){.failed = bit(version)});
-            entry->failed_as = (uint8_t)outcome;
+            entry->failed_as = outcome & OUTCOME_MASK;
             sim_failures_add(&ledger->failures, version, outcome, end->detail);
             counters->failed++;
         }
@@ -224,10 +285,12 @@ void sim_ledger_run_ended(struct sim_ledger *ledger, uint32_t device, const stru
     counters->current += was_current ? 0 : 1;
     bool again = (masks.good & bit(version)) != 0; // on the way back, say
     note(ledger, device, (struct sim_ledger_masks){.good = bit(version)});
-    if (version == entry->offered && entry->ran_ms == 0 && !again) {
-        entry->ran_ms = now_ms > 0 ? now_ms : 1;
+    struct sim_ledger_times times = sim_ledger_times(ledger, device);
+    if (version == entry->offered && times.ran_ms == 0 && !again) {
+        times.ran_ms = not_0(now_ms);
+        set_times(ledger, device, &times);
         counters->ran++;
-        uint32_t took_ms = now_ms > entry->offered_ms ? now_ms - entry->offered_ms : 0;
+        uint32_t took_ms = now_ms > times.offered_ms ? now_ms - times.offered_ms : 0;
         base_hist_add(&ledger->offer_to_run_us, (uint64_t)took_ms * 1000);
     }
 }

@@ -14,35 +14,49 @@
 #include "model/versions.h"
 #include "wire/report.h"
 
-#define SIM_NARROW_VERSIONS  8u // of these masks lie in the entry
-#define SIM_ACTIVATIONS_MASK ((1u << 29) - 1)
+#define SIM_NARROW_VERSIONS 8u // of these masks lie in the entry
+#define SIM_VERSION_BITS    6u
+#define SIM_AFTER_BITS      21u // 35 minutes
+#define SIM_OUTCOME_BITS    5u  // of enum wire_outcome_kind
+#define SIM_ACTIVATION_BITS 15u
 
-// What the ledger keeps of a device. Times are milliseconds since the start of the run, of the
-// version offered last; 0: not yet. What it ran says sim_ledger_masks: few runs meet so many
-// versions that all of the masks are needed.
-struct sim_ledger_entry {
+_Static_assert(SIM_VERSIONS_MAX <= 1u << SIM_VERSION_BITS, "any number of a version is kept");
+
+// Milliseconds since the start of the run, of the version offered last; 0: not yet.
+struct sim_ledger_times {
     uint32_t offered_ms;
     uint32_t downloaded_ms;
     uint32_t activated_ms;
     uint32_t ran_ms;
-    uint32_t activations : 29;
-    uint32_t arrived : 1; // came online at least once
-    uint32_t wild : 1;    // something unverified or not permitted ran
-    uint32_t no_room : 1; // it holds as many tasks as it can, and not the one followed
-    uint8_t ran_narrow;   // the masks, of the first SIM_NARROW_VERSIONS
-    uint8_t good_narrow;
-    uint8_t failed_narrow;
-    uint8_t offered;   // version offered last
-    uint8_t active;    // version active now
-    uint8_t previous;  // version active before the present one
-    uint8_t before;    // version active before the first bad one it ran
-    uint8_t outcome;   // enum wire_outcome_kind of the last run of the active version
-    uint8_t blocked;   // version that the device refuses since it failed there, the last one
-    uint8_t failed_as; // ... of the first failure of the version that failed last
-    uint8_t marked;    // version active now, when it was activated once more since it came
-    uint8_t root;      // version of the root it believes in, at most 255; 0: a pinned key
 };
-_Static_assert(sizeof(struct sim_ledger_entry) <= 32, "there are millions of them");
+
+// What the ledger keeps of a device. When things happened says sim_ledger_times, what it ran
+// sim_ledger_masks: few devices take so long, and few runs meet so many versions, that all of them
+// are needed.
+struct sim_ledger_entry {
+    uint64_t downloaded_after : SIM_AFTER_BITS; // it was offered, in ms, 1 added; 0: not yet
+    uint64_t activated_after : SIM_AFTER_BITS;
+    uint64_t ran_after : SIM_AFTER_BITS;
+    uint64_t late : 1; // its times have no place here
+    uint32_t offered_ms;
+    uint32_t ran_narrow : SIM_NARROW_VERSIONS; // the masks, of the first versions
+    uint32_t good_narrow : SIM_NARROW_VERSIONS;
+    uint32_t failed_narrow : SIM_NARROW_VERSIONS;
+    uint32_t root : 8; // version of the root it believes in, at most 255; 0: a pinned key
+    uint32_t offered : SIM_VERSION_BITS;  // version offered last
+    uint32_t active : SIM_VERSION_BITS;   // version active now
+    uint32_t previous : SIM_VERSION_BITS; // version active before the present one
+    uint32_t before : SIM_VERSION_BITS;   // version active before the first bad one it ran
+    uint32_t outcome : SIM_OUTCOME_BITS;  // enum wire_outcome_kind of the last run of `active`
+    uint32_t arrived : 1;                 // came online at least once
+    uint32_t wild : 1;                    // something unverified or not permitted ran
+    uint32_t no_room : 1; // it holds as many tasks as it can, and not the one followed
+    uint32_t blocked : SIM_VERSION_BITS; // version that it refuses since it failed there, the last
+    uint32_t marked : SIM_VERSION_BITS;  // `active`, when it was activated once more since it came
+    uint32_t failed_as : SIM_OUTCOME_BITS; // of the first failure of the version that failed last
+    uint32_t activations : SIM_ACTIVATION_BITS; // the last bits of how many there were
+};
+_Static_assert(sizeof(struct sim_ledger_entry) <= 24, "there are millions of them");
 
 // Bit v stands for version number v.
 struct sim_ledger_masks {
@@ -140,6 +154,7 @@ struct sim_ledger {
     struct sim_ledger_entry *entries;
     struct sim_ledger_masks *wide; // of the versions that entries have no place for
     bool widened;                  // something stands in `wide`: else it is never looked at
+    struct sim_ledger_times *late; // of devices whose entries have no place for them
     uint32_t count;
     uint64_t bad_mask; // versions declared bad, by number
     uint64_t task_id;  // the task followed; 0: the first one that is offered
@@ -152,6 +167,7 @@ BASE_NODISCARD enum base_status sim_ledger_init(struct sim_ledger *ledger,
                                                 const struct base_alloc_port *alloc,
                                                 struct sim_versions *versions, uint32_t count);
 void sim_ledger_done(struct sim_ledger *ledger);
+struct sim_ledger_times sim_ledger_times(const struct sim_ledger *ledger, uint32_t device);
 struct sim_ledger_masks sim_ledger_masks(const struct sim_ledger *ledger, uint32_t device);
 
 // The device's crypto port verified a statement for it.

@@ -4,6 +4,7 @@
 // store lives; SIM_STORE_BLOBS_MAX and SIM_STORE_BYTES_MAX bound it, and then adding is refused.
 #include "ports/content_store.h"
 
+#include "base/check.h"
 #include "base/hash.h"
 #include "wire/manifest.h"
 
@@ -11,6 +12,7 @@
 
 #define BLOB_SLOTS        (SIM_STORE_BLOBS_MAX * 2)
 #define IMAGE_SLOTS_FIRST 1024u
+#define ASIDES_FIRST      64u
 
 struct image {
     uint16_t *blobs; // sorted
@@ -50,6 +52,10 @@ struct sim_store {
     uint32_t image_slot_count;       // at least twice the images
     struct sim_states *states;
     struct sim_body *bodies[SIM_BODY_CHAINS];
+    struct sim_aside *asides;
+    uint32_t aside_count; // there ever were at once
+    uint32_t aside_room;
+    uint32_t aside_free;           // number + 1 of the first that nobody has; 0: none
     struct wire_manifest manifest; // scratch of sim_image_complete
 };
 
@@ -89,6 +95,10 @@ enum base_status sim_store_new(const struct base_alloc_port *alloc,
     store->states = NULL;
     memset(store->blob_slots, 0, sizeof(store->blob_slots));
     memset(store->bodies, 0, sizeof(store->bodies));
+    store->asides = NULL;
+    store->aside_count = 0;
+    store->aside_room = 0;
+    store->aside_free = 0;
     store->images = take(store, sizeof(struct image) * SIM_STORE_IMAGES_MAX);
     store->image_slots = zeroed_slots(store, IMAGE_SLOTS_FIRST);
     if (store->images == NULL || store->image_slots == NULL ||
@@ -131,6 +141,7 @@ void sim_store_free(struct sim_store *store)
             body_free(store, &store->bodies[i]);
         }
     }
+    drop(store, store->asides);
     for (uint32_t i = 0; store->images != NULL && i < store->image_count; i++) {
         drop(store, store->images[i].blobs);
     }
@@ -339,6 +350,51 @@ uint64_t sim_store_bytes(const struct sim_store *store)
 struct sim_states *sim_store_states(const struct sim_store *store)
 {
     return store->states;
+}
+
+// ---- Asides ----
+
+static bool grow_asides(struct sim_store *store)
+{
+    const uint32_t room = store->aside_room == 0 ? ASIDES_FIRST : store->aside_room * 2;
+    struct sim_aside *asides = room <= SIM_ASIDES_MAX ? take(store, room * sizeof(*asides)) : NULL;
+    if (asides == NULL) {
+        return false;
+    }
+    if (store->aside_count > 0) {
+        memcpy(asides, store->asides, store->aside_count * sizeof(*asides));
+    }
+    drop(store, store->asides);
+    store->asides = asides;
+    store->aside_room = room;
+    return true;
+}
+
+enum base_status sim_store_aside_take(struct sim_store *store, uint32_t image, uint32_t *out_number)
+{
+    uint32_t number = store->aside_free - 1;
+    if (store->aside_free != 0) {
+        store->aside_free = store->asides[number].next_free;
+    } else if (store->aside_count < store->aside_room || grow_asides(store)) {
+        number = store->aside_count++;
+    } else {
+        return BASE_ERR_NOMEM;
+    }
+    store->asides[number] = (struct sim_aside){.image = image};
+    *out_number = number;
+    return BASE_OK;
+}
+
+struct sim_aside *sim_store_aside(const struct sim_store *store, uint32_t number)
+{
+    base_check(number < store->aside_count);
+    return &store->asides[number];
+}
+
+void sim_store_aside_give(struct sim_store *store, uint32_t number)
+{
+    sim_store_aside(store, number)->next_free = store->aside_free;
+    store->aside_free = number + 1;
 }
 
 uint32_t sim_store_blob_count(const struct sim_store *store)

@@ -26,6 +26,7 @@
 #define SIM_IMAGE_EMPTY      0
 #define SIM_IMAGE_MASK       (SIM_STORE_IMAGES_MAX - 1)
 #define SIM_BODY_CHAINS      1024 // of content on its way, by its name
+#define SIM_ASIDES_MAX       (1u << 30)
 
 struct sim_blob {
     struct wire_sha256 name;
@@ -36,6 +37,14 @@ struct sim_blob {
 
 struct sim_store;
 struct sim_body;
+struct sim_partial;
+
+// What few disks have besides an image: blobs that are still being pulled.
+struct sim_aside {
+    struct sim_partial *partials;
+    uint32_t image;
+    uint32_t next_free; // number + 1, of one that nobody has
+};
 
 // NOMEM.
 BASE_NODISCARD enum base_status sim_store_new(const struct base_alloc_port *alloc,
@@ -72,6 +81,12 @@ uint64_t sim_store_bytes(const struct sim_store *store);
 // What its devices saved; lives as long as the store.
 struct sim_states *sim_store_states(const struct sim_store *store);
 uint32_t sim_store_blob_count(const struct sim_store *store);
+// Takes an aside, empty but for the image. NOMEM.
+BASE_NODISCARD enum base_status sim_store_aside_take(struct sim_store *store, uint32_t image,
+                                                     uint32_t *out_number);
+// Valid until one is taken.
+struct sim_aside *sim_store_aside(const struct sim_store *store, uint32_t number);
+void sim_store_aside_give(struct sim_store *store, uint32_t number);
 
 // Images: sorted sets of blob indexes. FULL past the limits, NOMEM.
 bool sim_image_has(const struct sim_store *store, uint32_t image, uint16_t blob);

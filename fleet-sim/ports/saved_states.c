@@ -18,9 +18,9 @@
 #include <string.h>
 
 #define CELLS_A_CHUNK   256u
-#define KINDS           8u // sizes of cells
+#define KINDS           15u // sizes of cells
 #define CHAINED         KINDS
-#define KIND_SHIFT      27 // of a reference; below stands the number of the first cell + 1
+#define KIND_SHIFT      28 // of a reference; below stands the number of the first cell + 1
 #define CELLS_MAX       ((1u << KIND_SHIFT) - 1)
 #define NEXT_BYTES      4u
 #define CELL_BYTES_MAX  48u
@@ -36,7 +36,8 @@
 #define PUTS_A_BASE  64u
 #define BASES_A_STEP 8u // ... of puts more
 
-static const uint8_t cell_bytes[KINDS] = {12, 16, 20, 24, 28, 32, 40, CELL_BYTES_MAX};
+static const uint8_t cell_bytes[KINDS] = {
+    10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 36, 40, CELL_BYTES_MAX};
 
 struct cells {
     uint8_t **chunks;

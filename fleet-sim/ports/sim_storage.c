@@ -7,9 +7,46 @@
 
 #include <string.h>
 
-static struct sim_partial *find(const struct sim_disk *disk, const struct wire_sha256 *name)
+uint32_t sim_disk_image(const struct sim_disk *disk, const struct sim_store *store)
 {
-    struct sim_partial *partial = disk->partials;
+    return disk->aside ? sim_store_aside(store, disk->number)->image : disk->number;
+}
+
+void sim_disk_set_image(struct sim_disk *disk, const struct sim_store *store, uint32_t image)
+{
+    if (disk->aside) {
+        sim_store_aside(store, disk->number)->image = image;
+    } else {
+        disk->number = image & SIM_IMAGE_MASK;
+    }
+}
+
+static struct sim_partial *partials_of(const struct sim_disk *disk, const struct sim_store *store)
+{
+    return disk->aside ? sim_store_aside(store, disk->number)->partials : NULL;
+}
+
+// False: no memory.
+static bool push_partial(struct sim_disk *disk, struct sim_store *store,
+                         struct sim_partial *partial)
+{
+    uint32_t number = 0;
+    if (!disk->aside) {
+        if (sim_store_aside_take(store, disk->number, &number) != BASE_OK) {
+            return false;
+        }
+        disk->number = number & (SIM_ASIDES_MAX - 1);
+        disk->aside = true;
+    }
+    struct sim_aside *aside = sim_store_aside(store, disk->number);
+    partial->next = aside->partials;
+    aside->partials = partial;
+    return true;
+}
+
+static struct sim_partial *find(const struct sim_storage *storage, const struct wire_sha256 *name)
+{
+    struct sim_partial *partial = partials_of(storage->disk, storage->store);
     while (partial != NULL && !wire_sha256_equal(&partial->name, name)) {
         partial = partial->next;
     }
@@ -24,14 +61,23 @@ static void partial_free(struct sim_partial *partial, struct sim_store *store,
     alloc->release(alloc->ctx, partial);
 }
 
-static void unlink_partial(struct sim_storage *storage, struct sim_partial *partial)
+// With the last of them the disk's aside goes.
+static void unlink_partial(struct sim_disk *disk, struct sim_store *store,
+                           struct sim_partial *partial, const struct base_alloc_port *alloc)
 {
-    struct sim_partial **at = &storage->disk->partials;
+    struct sim_aside *aside = sim_store_aside(store, disk->number);
+    struct sim_partial **at = &aside->partials;
     while (*at != partial) {
         at = &(*at)->next;
     }
     *at = partial->next;
-    partial_free(partial, storage->store, storage->alloc);
+    partial_free(partial, store, alloc);
+    if (aside->partials == NULL) {
+        const uint32_t image = aside->image;
+        sim_store_aside_give(store, disk->number);
+        disk->aside = false;
+        disk->number = image & SIM_IMAGE_MASK;
+    }
 }
 
 // What there is of it, whoever's the bytes are.
@@ -42,13 +88,18 @@ static const uint8_t *bytes_of(const struct sim_partial *partial)
                                    : partial->bytes;
 }
 
+static uint32_t image_of(const struct sim_storage *storage)
+{
+    return sim_disk_image(storage->disk, storage->store);
+}
+
 // Verified content the device has under this name, NULL when it has none.
 static const struct sim_blob *installed(const struct sim_storage *storage,
                                         const struct wire_sha256 *name)
 {
     const struct sim_blob *blob = sim_store_find(storage->store, name);
-    return blob != NULL && sim_image_has(storage->store, storage->disk->image, blob->index) ? blob
-                                                                                            : NULL;
+    return blob != NULL && sim_image_has(storage->store, image_of(storage), blob->index) ? blob
+                                                                                         : NULL;
 }
 
 static enum base_status state_load(void *ctx, uint8_t *out, size_t capacity, size_t *out_size)
@@ -81,7 +132,7 @@ static enum base_status blob_stat(void *ctx, const struct wire_sha256 *name, uin
         *out_sealed = true;
         return BASE_OK;
     }
-    const struct sim_partial *partial = find(storage->disk, name);
+    const struct sim_partial *partial = find(storage, name);
     if (partial == NULL) {
         return BASE_ERR_NOT_FOUND;
     }
@@ -121,12 +172,15 @@ static enum base_status create(struct sim_storage *storage, const struct wire_sh
     if (partial == NULL) {
         return BASE_ERR_FULL;
     }
-    *partial = (struct sim_partial){.next = storage->disk->partials, .name = *name};
+    *partial = (struct sim_partial){.name = *name};
+    if (!push_partial(storage->disk, storage->store, partial)) {
+        storage->alloc->release(storage->alloc->ctx, partial);
+        return BASE_ERR_FULL;
+    }
     if (!storage->disk->real) {
         partial->shared = sim_store_find(storage->store, name);
         partial->body = partial->shared == NULL ? sim_body_ref(storage->store, name) : NULL;
     }
-    storage->disk->partials = partial;
     *out = partial;
     return BASE_OK;
 }
@@ -138,7 +192,7 @@ static enum base_status blob_append(void *ctx, const struct wire_sha256 *name, u
     if (installed(storage, name) != NULL) {
         return BASE_ERR_CONFLICT;
     }
-    struct sim_partial *partial = find(storage->disk, name);
+    struct sim_partial *partial = find(storage, name);
     if (partial == NULL) {
         if (offset != 0) {
             return BASE_ERR_CONFLICT;
@@ -171,7 +225,7 @@ static enum base_status blob_seal(void *ctx, const struct wire_sha256 *name)
     if (installed(storage, name) != NULL) {
         return BASE_OK;
     }
-    struct sim_partial *partial = find(disk, name);
+    struct sim_partial *partial = find(storage, name);
     if (partial == NULL) {
         return BASE_ERR_NOT_FOUND;
     }
@@ -195,9 +249,9 @@ static enum base_status blob_seal(void *ctx, const struct wire_sha256 *name)
         return BASE_OK;
     }
     uint32_t image;
-    BASE_TRY(sim_image_with(storage->store, disk->image, blob->index, &image));
-    disk->image = image & SIM_IMAGE_MASK;
-    unlink_partial(storage, partial);
+    BASE_TRY(sim_image_with(storage->store, image_of(storage), blob->index, &image));
+    sim_disk_set_image(disk, storage->store, image);
+    unlink_partial(disk, storage->store, partial, storage->alloc);
     return BASE_OK;
 }
 
@@ -211,7 +265,7 @@ static enum base_status blob_map(void *ctx, const struct wire_sha256 *name,
         *out_size = blob->size;
         return BASE_OK;
     }
-    const struct sim_partial *partial = find(storage->disk, name);
+    const struct sim_partial *partial = find(storage, name);
     if (partial == NULL) {
         return BASE_ERR_NOT_FOUND;
     }
@@ -233,15 +287,15 @@ static enum base_status blob_delete(void *ctx, const struct wire_sha256 *name)
     const struct sim_blob *blob = installed(storage, name);
     if (blob != NULL) {
         uint32_t image;
-        BASE_TRY(sim_image_without(storage->store, storage->disk->image, blob->index, &image));
-        storage->disk->image = image & SIM_IMAGE_MASK;
+        BASE_TRY(sim_image_without(storage->store, image_of(storage), blob->index, &image));
+        sim_disk_set_image(storage->disk, storage->store, image);
         return BASE_OK;
     }
-    struct sim_partial *partial = find(storage->disk, name);
+    struct sim_partial *partial = find(storage, name);
     if (partial == NULL) {
         return BASE_ERR_NOT_FOUND;
     }
-    unlink_partial(storage, partial);
+    unlink_partial(storage->disk, storage->store, partial, storage->alloc);
     return BASE_OK;
 }
 
@@ -252,13 +306,14 @@ static enum base_status blob_each(void *ctx,
     // The visitor may delete what it is shown: an image does not change, and of the partials the
     // next one is known before the visit.
     const struct sim_storage *storage = ctx;
-    uint32_t image = storage->disk->image;
+    uint32_t image = image_of(storage);
     const struct sim_blob *blob;
     for (uint32_t i = 0; (blob = sim_image_blob(storage->store, image, i)) != NULL; i++) {
         visit(visit_ctx, &blob->name);
     }
     struct sim_partial *next;
-    for (struct sim_partial *at = storage->disk->partials; at != NULL; at = next) {
+    for (struct sim_partial *at = partials_of(storage->disk, storage->store); at != NULL;
+         at = next) {
         next = at->next;
         struct wire_sha256 name = at->name;
         visit(visit_ctx, &name);
@@ -285,7 +340,8 @@ struct dev_storage_port sim_storage_port(struct sim_storage *storage)
 
 void sim_storage_kill(struct sim_storage *storage, uint64_t draw)
 {
-    for (struct sim_partial *at = storage->disk->partials; at != NULL; at = at->next) {
+    for (struct sim_partial *at = partials_of(storage->disk, storage->store); at != NULL;
+         at = at->next) {
         if (!at->sealed && at->size > 0) {
             at->size = (size_t)(draw % (at->size + 1));
             draw = draw * 6364136223846793005u + 1442695040888963407u;
@@ -296,7 +352,8 @@ void sim_storage_kill(struct sim_storage *storage, uint64_t draw)
 bool sim_storage_tear(struct sim_storage *storage, const uint8_t *noise, size_t size)
 {
     bool tore = false;
-    for (struct sim_partial *at = storage->disk->partials; at != NULL; at = at->next) {
+    for (struct sim_partial *at = partials_of(storage->disk, storage->store); at != NULL;
+         at = at->next) {
         size_t torn = size < at->size ? size : at->size;
         if (!at->sealed && torn > 0 && own(storage, at, at->size) == BASE_OK) {
             memcpy(at->bytes + at->size - torn, noise, torn);
@@ -309,19 +366,17 @@ bool sim_storage_tear(struct sim_storage *storage, const uint8_t *noise, size_t 
 void sim_disk_done(struct sim_disk *disk, struct sim_store *store,
                    const struct base_alloc_port *alloc)
 {
-    while (disk->partials != NULL) {
-        struct sim_partial *next = disk->partials->next;
-        partial_free(disk->partials, store, alloc);
-        disk->partials = next;
+    while (disk->aside) {
+        unlink_partial(disk, store, partials_of(disk, store), alloc);
     }
     sim_states_drop(sim_store_states(store), &disk->state);
     *disk = (struct sim_disk){0};
 }
 
-uint64_t sim_disk_bytes(const struct sim_disk *disk)
+uint64_t sim_disk_bytes(const struct sim_disk *disk, const struct sim_store *store)
 {
     uint64_t bytes = 0;
-    for (const struct sim_partial *at = disk->partials; at != NULL; at = at->next) {
+    for (const struct sim_partial *at = partials_of(disk, store); at != NULL; at = at->next) {
         bytes += sizeof(*at) + at->capacity;
     }
     return bytes;

@@ -21,13 +21,15 @@ struct sim_partial {
     bool sealed; // only on devices that share nothing
 };
 
-// Per device; zero is a fresh one.
+// Per device, of which there are millions; zero is a fresh one. Seldom has one blobs that are still
+// being pulled, and with them an aside in the store.
 struct sim_disk {
-    struct sim_partial *partials;
     sim_state_ref state;
-    uint32_t image : 31;
+    uint32_t number : 30; // of its image, or of its aside
+    uint32_t aside : 1;
     uint32_t real : 1; // shares nothing
 };
+_Static_assert(SIM_IMAGE_MASK < SIM_ASIDES_MAX, "either number has 30 bits");
 
 // Context of the port while a device is awake.
 struct sim_storage {
@@ -49,7 +51,9 @@ bool sim_storage_tear(struct sim_storage *storage, const uint8_t *noise, size_t 
 // Frees what the device holds, and gives back what it shares with others of the store.
 void sim_disk_done(struct sim_disk *disk, struct sim_store *store,
                    const struct base_alloc_port *alloc);
+uint32_t sim_disk_image(const struct sim_disk *disk, const struct sim_store *store);
+void sim_disk_set_image(struct sim_disk *disk, const struct sim_store *store, uint32_t image);
 // Memory of its own, without its saved state.
-uint64_t sim_disk_bytes(const struct sim_disk *disk);
+uint64_t sim_disk_bytes(const struct sim_disk *disk, const struct sim_store *store);
 
 #endif

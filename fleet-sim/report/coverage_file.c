@@ -25,12 +25,13 @@ struct curves {
 };
 
 // 0: not yet.
-static void moments(const struct sim_ledger_entry *entry, uint32_t out_ms[STAGE_COUNT])
+static void moments(const struct sim_ledger *ledger, uint32_t device, uint32_t out_ms[STAGE_COUNT])
 {
-    out_ms[STAGE_OFFERED] = entry->offered_ms > 0 ? entry->offered_ms : 1;
-    out_ms[STAGE_DOWNLOADED] = entry->downloaded_ms;
-    out_ms[STAGE_ACTIVATED] = entry->activated_ms;
-    out_ms[STAGE_RAN] = entry->ran_ms;
+    const struct sim_ledger_times times = sim_ledger_times(ledger, device);
+    out_ms[STAGE_OFFERED] = times.offered_ms > 0 ? times.offered_ms : 1;
+    out_ms[STAGE_DOWNLOADED] = times.downloaded_ms;
+    out_ms[STAGE_ACTIVATED] = times.activated_ms;
+    out_ms[STAGE_RAN] = times.ran_ms;
 }
 
 static uint32_t last_moment(const struct sim_run_result *result)
@@ -40,7 +41,7 @@ static uint32_t last_moment(const struct sim_run_result *result)
         const struct sim_ledger *ledger = result->ledgers[s];
         for (uint32_t i = 0; i < ledger->count; i++) {
             uint32_t at_ms[STAGE_COUNT];
-            moments(&ledger->entries[i], at_ms);
+            moments(ledger, i, at_ms);
             for (uint32_t stage = 0; stage < STAGE_COUNT; stage++) {
                 last_ms = at_ms[stage] > last_ms ? at_ms[stage] : last_ms;
             }
@@ -49,8 +50,9 @@ static uint32_t last_moment(const struct sim_run_result *result)
     return last_ms;
 }
 
-static bool entry_count(struct curves *curves, const struct sim_ledger_entry *entry)
+static bool entry_count(struct curves *curves, const struct sim_ledger *ledger, uint32_t device)
 {
+    const struct sim_ledger_entry *entry = &ledger->entries[device];
     uint32_t **counts = &curves->counts[entry->offered];
     uint32_t at_ms[STAGE_COUNT];
     base_assert(entry->offered < SIM_VERSIONS_MAX);
@@ -60,7 +62,7 @@ static bool entry_count(struct curves *curves, const struct sim_ledger_entry *en
     if (*counts == NULL) {
         *counts = calloc((size_t)curves->bins * STAGE_COUNT, sizeof(uint32_t));
     }
-    moments(entry, at_ms);
+    moments(ledger, device, at_ms);
     for (uint32_t stage = 0; *counts != NULL && stage < STAGE_COUNT; stage++) {
         if (at_ms[stage] > 0) {
             (*counts)[stage * curves->bins + at_ms[stage] / curves->bin_ms]++;
@@ -110,7 +112,7 @@ enum base_status sim_coverage_write(const struct sim_run_result *result, FILE *f
     for (uint32_t s = 0; s < result->ledger_count; s++) {
         const struct sim_ledger *ledger = result->ledgers[s];
         for (uint32_t i = 0; i < ledger->count && room; i++) {
-            room = entry_count(&curves, &ledger->entries[i]);
+            room = entry_count(&curves, ledger, i);
         }
     }
     (void)fputs("manifest,stage,t_s,devices\n", file);

@@ -115,11 +115,12 @@ static json_t *truth_of(const struct sim_story *story, const struct sim_shard *s
         if (sim_shard_index(shard, i) == story->index) {
             const struct sim_ledger_entry *entry = &shard->ledger.entries[i];
             const struct sim_ledger_masks masks = sim_ledger_masks(&shard->ledger, i);
+            const struct sim_ledger_times times = sim_ledger_times(&shard->ledger, i);
             return json_pack("{s:b, s:i, s:i, s:i, s:i, s:i, s:b, s:b}", "online",
                              (int)entry->arrived, "wakes", (int)shard->devices[i].wakes,
-                             "offered_ms", (int)entry->offered_ms, "downloaded_ms",
-                             (int)entry->downloaded_ms, "activated_ms", (int)entry->activated_ms,
-                             "ran_ms", (int)entry->ran_ms, "ran", (int)(masks.ran != 0), "failed",
+                             "offered_ms", (int)times.offered_ms, "downloaded_ms",
+                             (int)times.downloaded_ms, "activated_ms", (int)times.activated_ms,
+                             "ran_ms", (int)times.ran_ms, "ran", (int)(masks.ran != 0), "failed",
                              (int)(masks.failed != 0));
         }
     }

@@ -89,16 +89,19 @@ struct sim_mailbox {
 // keep theirs in arrays of their own.
 struct sim_device {
     struct sim_wheel_node node; // first: see wheel.h
-    uint32_t intended_ms;       // when it should have woken
     struct sim_disk disk;
-    uint32_t slot; // + 1, of the awake device (sim_shard_awake); 0: dormant
-    uint32_t wakes : 22;
+    union {
+        uint32_t intended_ms; // of a dormant one: when it should wake, or should have woken
+        uint32_t slot;        // of an awake one (sim_shard_awake)
+    };
+    uint32_t wakes : 21;
+    uint32_t awake : 1;
     uint32_t failed_wakes : 4; // that ended with a request in vain, one after the other
     uint32_t enrol_tries : 4;  // in vain, one after the other
     uint32_t enrol_anew : 1;   // the gateway does not take its credential (any more)
     uint32_t rebooting : 1;    // was killed and starts again soon
 };
-_Static_assert(sizeof(struct sim_device) <= 40, "there are millions of them");
+_Static_assert(sizeof(struct sim_device) <= 28, "there are millions of them");
 
 // When a device's app asks for something.
 struct sim_business_turn {

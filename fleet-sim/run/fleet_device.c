@@ -39,9 +39,9 @@ uint64_t sim_shard_index(const struct sim_shard *shard, uint32_t device)
 
 struct sim_awake *sim_shard_awake(const struct sim_shard *shard, uint32_t device)
 {
-    uint32_t slot = shard->devices[device].slot;
-    base_assert(slot <= shard->awake_max);
-    return slot != 0 ? (struct sim_awake *)(void *)(shard->slots + shard->slot_bytes * (slot - 1))
+    const struct sim_device *at = &shard->devices[device];
+    base_assert(!at->awake || at->slot < shard->awake_max);
+    return at->awake ? (struct sim_awake *)(void *)(shard->slots + shard->slot_bytes * at->slot)
                      : NULL;
 }
 
@@ -76,7 +76,7 @@ void sim_device_drop(struct sim_shard *shard, struct sim_awake *awake)
     shard->ledger.alloc->release(shard->ledger.alloc->ctx, awake->late_end);
     awake->late_end = NULL;
     shard->ledger.counters.bad_seals += awake->storage.bad_seals;
-    shard->devices[awake->device].slot = 0;
+    shard->devices[awake->device].awake = false;
     shard->awake_count--;
     base_assert(!awake->ready);
     awake->next = shard->free_slots;
@@ -85,11 +85,10 @@ void sim_device_drop(struct sim_shard *shard, struct sim_awake *awake)
 
 static void sleep_until(struct sim_shard *shard, struct sim_awake *awake, uint32_t due_ms)
 {
-    struct sim_device *device = &shard->devices[awake->device];
-    uint32_t index = awake->device;
+    const uint32_t index = awake->device;
     sim_story_slept(awake, due_ms);
     sim_device_drop(shard, awake);
-    device->intended_ms = due_ms;
+    shard->devices[index].intended_ms = due_ms;
     sim_wheel_set(&shard->wheel, index, due_ms);
 }
 
@@ -186,7 +185,7 @@ static void observe(struct sim_shard *shard, struct sim_awake *awake, uint64_t n
         uint8_t offered = shard->ledger.entries[awake->device].offered;
         for (uint32_t i = 0; i < shard->seen_count; i++) {
             if (shard->seen[i].number == offered &&
-                sim_image_complete(shard->store, awake->storage.disk->image,
+                sim_image_complete(shard->store, sim_disk_image(awake->storage.disk, shard->store),
                                    &shard->seen[i].manifest)) {
                 sim_ledger_downloaded(&shard->ledger, awake->device, sim_shard_ms(shard, now_us));
             }
@@ -326,7 +325,8 @@ bool sim_device_wake(struct sim_shard *shard, uint32_t index, uint64_t intended_
         shard->awake_count > shard->awake_most ? shard->awake_count : shard->awake_most;
     slot_prepare(shard, awake, index);
     awake->intended_us = intended_us;
-    device->slot = 1 + (uint32_t)((size_t)((char *)awake - shard->slots) / shard->slot_bytes);
+    device->slot = (uint32_t)((size_t)((char *)awake - shard->slots) / shard->slot_bytes);
+    device->awake = true;
     base_assert(sim_shard_awake(shard, index) == awake);
     sim_shard_note(shard, awake->index, SIM_EVENT_WAKE, device->wakes);
     sim_story_woke(awake, intended_us);

@@ -125,7 +125,7 @@ static void note_refusal(struct sim_shard *shard, uint32_t device,
     const char *figures =
         words.size > 0 ? memmem(words.data, words.size, FIGURES, sizeof(FIGURES) - 1) : NULL;
     words.size = figures != NULL ? (size_t)(figures - words.data) : words.size;
-    entry->failed_as = (uint8_t)outcome->kind;
+    entry->failed_as = outcome->kind & ((1u << SIM_OUTCOME_BITS) - 1);
     sim_failures_add(&shard->ledger.failures, SIM_VERSION_NONE, outcome->kind, words);
 }
 

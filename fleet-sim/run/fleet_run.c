@@ -550,6 +550,7 @@ static void merge_latencies(struct sim_run_result *result, const struct sim_shar
 
 static void count_simulated(struct sim_fleet *fleet)
 {
+    _Static_assert(SIM_OUTCOMES == 1u << SIM_OUTCOME_BITS, "a place for any kind");
     struct sim_run_result *result = &fleet->result;
     uint64_t bit = result->focus != SIM_VERSION_NONE ? 1ull << result->focus : 0;
     for (uint32_t s = 0; s < fleet->shard_count; s++) {
@@ -561,12 +562,12 @@ static void count_simulated(struct sim_fleet *fleet)
             uint64_t ended = masks.good | masks.failed;
             result->undecided[entry->offered] += (ended >> entry->offered & 1u) == 0;
             bool failed = (masks.failed & bit) != 0;
-            bool ran = entry->ran_ms > 0 || (masks.ran & bit) != 0;
+            bool ran = sim_ledger_times(ledger, i).ran_ms > 0 || (masks.ran & bit) != 0;
             result->completed += failed || ran;
             result->failed += failed;
-            if (failed && entry->failed_as < SIM_OUTCOMES) {
+            if (failed) {
                 result->failed_as[entry->failed_as]++;
-            } else if (!ran && entry->failed_as < SIM_OUTCOMES) {
+            } else if (!ran) {
                 result->refused_as[entry->failed_as]++;
             }
         }

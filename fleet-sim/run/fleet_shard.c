@@ -519,7 +519,7 @@ static void wake_due(struct sim_shard *shard, uint64_t now_us)
     uint32_t now_ms = sim_shard_ms(shard, now_us);
     uint32_t device;
     while ((device = sim_wheel_pop(&shard->wheel, now_ms)) != SIM_WHEEL_NONE) {
-        if (shard->devices[device].slot != 0) {
+        if (shard->devices[device].awake) {
             sim_device_timer(shard, device, now_us);
         } else if (shard->waiting_first != SIM_WHEEL_NONE ||
                    !wake(shard, device, intended_us(shard, device), now_us)) {
@@ -695,7 +695,7 @@ static void wake_all(struct sim_shard *shard, uint64_t now_us)
     for (uint32_t i = 0; rule != NULL && i < shard->arrived; i++) {
         struct sim_device *device = &shard->devices[i];
         struct sim_traits traits;
-        if (device->slot != 0 || device->node.due == SIM_WHEEL_NONE) {
+        if (device->awake || device->node.due == SIM_WHEEL_NONE) {
             continue; // awake, or waiting for a place to be so
         }
         sim_population_draw(&shard->population, sim_shard_index(shard, i), &traits);

@@ -451,11 +451,10 @@ static void note_devices(struct sim_shard *shard)
     for (uint32_t i = 0; i < ledger->count; i++) {
         const struct sim_ledger_entry *entry = &ledger->entries[i];
         const struct sim_ledger_masks masks = sim_ledger_masks(ledger, i);
+        const struct sim_ledger_times times = sim_ledger_times(ledger, i);
         const uint64_t facts[] = {
-            masks.ran,          masks.good,           masks.failed,
-            entry->offered_ms,  entry->downloaded_ms, entry->activated_ms,
-            entry->ran_ms,      entry->active,        entry->outcome,
-            entry->activations,
+            masks.ran,          masks.good,   masks.failed,  times.offered_ms, times.downloaded_ms,
+            times.activated_ms, times.ran_ms, entry->active, entry->outcome,   entry->activations,
         };
         sim_shard_note(shard, sim_shard_index(shard, i), SIM_EVENT_BECAME,
                        base_hash64(facts, sizeof(facts)));

@@ -458,7 +458,7 @@ void model_device_save(struct model_device *device)
     struct model_saved *saved = &device->saved;
     free(saved->state);
     saved->state_bytes = 0;
-    saved->image = device->disk.image;
+    saved->image = sim_disk_image(&device->disk, device->storage.store);
     saved->state = malloc(SIM_STATE_BYTES_MAX);
     base_check(saved->state != NULL);
     size_t size = 0;
@@ -475,7 +475,7 @@ void model_device_return(struct model_device *device)
         device->returned = true;
         base_check(device->under.state_save(device->under.ctx, saved->state, saved->state_bytes) ==
                    BASE_OK);
-        device->disk.image = saved->image & SIM_IMAGE_MASK;
+        sim_disk_set_image(&device->disk, device->storage.store, saved->image);
         model_device_boot(device);
     }
 }

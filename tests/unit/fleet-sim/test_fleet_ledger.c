@@ -1,6 +1,7 @@
 // The ledger: counters follow what happened, and every oracle can fail.
 #include "test_kit.h"
 
+#include "base/prng.h"
 #include "model/ledger.h"
 
 #define DEVICES 10u
@@ -49,6 +50,41 @@ static void release(struct rig *rig, uint32_t device, uint8_t version,
     sim_ledger_run_started(&rig->ledger, device, version, true, true);
     const struct sim_run_end end = {version, outcome, BASE_STR("")};
     sim_ledger_run_ended(&rig->ledger, device, &end, 40);
+}
+
+// However long a device takes, when things happened is known to the millisecond.
+static void times_are_kept_whole(void **state)
+{
+    (void)state;
+    struct base_prng prng;
+    base_prng_seed(&prng, 6);
+    for (uint32_t turn = 0; turn < 300; turn++) {
+        uint32_t at_ms[4]; // offered, downloaded, activated, ran
+        uint32_t now_ms = (uint32_t)base_prng_below(&prng, 1u << (turn % 30));
+        const uint32_t device = turn % DEVICES;
+        struct rig rig;
+        rig_init(&rig);
+        for (uint32_t i = 0; i < 4; i++) {
+            at_ms[i] = now_ms;
+            now_ms += (uint32_t)base_prng_below(&prng, 1u << base_prng_below(&prng, 30));
+        }
+        sim_ledger_offered(&rig.ledger, device, rig.good, at_ms[0]);
+        sim_ledger_downloaded(&rig.ledger, device, at_ms[1]);
+        sim_ledger_active(&rig.ledger, device, rig.good, at_ms[2]);
+        sim_ledger_run_started(&rig.ledger, device, rig.good, true, true);
+        const struct sim_run_end end = {rig.good, WIRE_OUTCOME_RAN, BASE_STR("")};
+        sim_ledger_run_ended(&rig.ledger, device, &end, at_ms[3]);
+        struct sim_ledger_times times = sim_ledger_times(&rig.ledger, device);
+        assert_int_equal(times.offered_ms, at_ms[0]);
+        assert_int_equal(times.downloaded_ms, at_ms[1] > 0 ? at_ms[1] : 1); // 0: not yet
+        assert_int_equal(times.activated_ms, at_ms[2] > 0 ? at_ms[2] : 1);
+        assert_int_equal(times.ran_ms, at_ms[3] > 0 ? at_ms[3] : 1);
+        sim_ledger_offered(&rig.ledger, device, rig.bad, now_ms);
+        times = sim_ledger_times(&rig.ledger, device);
+        assert_int_equal(times.offered_ms, now_ms);
+        assert_int_equal(times.downloaded_ms | times.activated_ms | times.ran_ms, 0);
+        rig_done(&rig);
+    }
 }
 
 // A run is of one task: the first that any of its shards was offered.
@@ -360,6 +396,7 @@ static void permissions_are_the_signed_ones(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(times_are_kept_whole),
         cmocka_unit_test(all_follow_one_task),
         cmocka_unit_test(counts_follow_devices),
         cmocka_unit_test(every_version_counts),

@@ -71,11 +71,11 @@ static void devices_share_content(void **state)
     }
     assert_ptr_equal(mapped[0], mapped[1]);
     assert_ptr_not_equal(mapped[0], mapped[2]); // the sample that shares nothing
-    assert_int_equal(sim_disk_bytes(&disks[0]), 0);
-    assert_int_equal(sim_disk_bytes(&disks[1]), 0);
-    assert_true(sim_disk_bytes(&disks[2]) >= CONTENT_BYTES);
+    assert_int_equal(sim_disk_bytes(&disks[0], rig.store), 0);
+    assert_int_equal(sim_disk_bytes(&disks[1], rig.store), 0);
+    assert_true(sim_disk_bytes(&disks[2], rig.store) >= CONTENT_BYTES);
     assert_int_equal(sim_store_blob_count(rig.store), 1);
-    assert_int_equal(disks[0].image, disks[1].image);
+    assert_int_equal(sim_disk_image(&disks[0], rig.store), sim_disk_image(&disks[1], rig.store));
     for (uint32_t i = 0; i < 3; i++) {
         sim_disk_done(&disks[i], rig.store, &rig.alloc.port);
     }
@@ -200,7 +200,7 @@ static void content_on_its_way_is_shared(void **state)
     }
     assert_memory_equal(early, rig.content, 1000); // what was mapped stays while the rest comes
     for (uint32_t i = 0; i < 20; i++) {
-        assert_int_equal(sim_disk_bytes(&disks[i]) >= CONTENT_BYTES - 1000, i == 7);
+        assert_int_equal(sim_disk_bytes(&disks[i], rig.store) >= CONTENT_BYTES - 1000, i == 7);
     }
     assert_true(rig.alloc.live - idle < 40); // pieces: a partial each, a body, its bytes
     sim_storage_kill(&storages[5], 12345);
@@ -452,6 +452,91 @@ static void signatures_are_kept_by_all_of_their_input(void **state)
     assert_int_equal(rig.alloc.live, 0);
 }
 
+#define PULLING  300u
+#define PULLED   3u
+#define PIECE    150u
+#define ALL_OF_A 600u
+
+// What a disk should have, as an array has it.
+struct pulled {
+    bool there;
+    bool sealed;
+    uint32_t size;
+};
+
+static void assert_pulled(const struct dev_storage_port *port, const struct wire_sha256 *name,
+                          const struct pulled *wanted)
+{
+    uint64_t size = 0;
+    bool sealed = false;
+    enum base_status status = port->blob_stat(port->ctx, name, &size, &sealed);
+    assert_int_equal(status, wanted->there ? BASE_OK : BASE_ERR_NOT_FOUND);
+    if (wanted->there) {
+        assert_int_equal(size, wanted->size);
+        assert_int_equal(sealed, wanted->sealed);
+    }
+}
+
+// One step of a disk with one blob; now and then there is no memory.
+static void pull(struct rig *rig, const struct dev_storage_port *port, struct base_prng *prng,
+                 struct pulled *of, const struct wire_sha256 *name)
+{
+    const uint64_t draw = base_prng_below(prng, 8);
+    if (draw == 0 && of->there) {
+        assert_int_equal(port->blob_delete(port->ctx, name), BASE_OK);
+        *of = (struct pulled){.there = false};
+    } else if (of->size == ALL_OF_A) {
+        assert_int_equal(port->blob_seal(port->ctx, name), BASE_OK);
+        of->sealed = true;
+    } else {
+        rig->alloc.allowed = draw == 1 ? base_prng_below(prng, 3) : SIZE_MAX;
+        enum base_status status =
+            port->blob_append(port->ctx, name, of->size, rig->content + of->size, PIECE);
+        rig->alloc.allowed = SIZE_MAX;
+        uint64_t size;
+        bool sealed;
+        of->there =
+            status == BASE_OK || port->blob_stat(port->ctx, name, &size, &sealed) == BASE_OK;
+        of->size += status == BASE_OK ? PIECE : 0;
+        assert_true(status == BASE_OK || status == BASE_ERR_FULL);
+    }
+}
+
+// Disks that begin, finish and give up several blobs, in any order, have what an array has.
+static void pulling_disks_match_an_array(void **state)
+{
+    (void)state;
+    static struct pulled wanted[PULLING][PULLED];
+    static struct sim_disk disks[PULLING];
+    struct rig rig;
+    struct wire_sha256 names[PULLED];
+    struct base_prng prng;
+    rig_init(&rig);
+    base_prng_seed(&prng, 4);
+    for (uint32_t k = 0; k < PULLED; k++) { // the same bytes: only the first is what its name says
+        names[k] = real_hash(rig.content, ALL_OF_A + k);
+    }
+    names[1] = names[0];
+    names[1].bytes[0] ^= 1; // never verified, so a device keeps it as its own
+    for (uint32_t turn = 0; turn < 40000; turn++) {
+        const uint32_t d = (uint32_t)base_prng_below(&prng, PULLING);
+        const uint32_t k = (uint32_t)base_prng_below(&prng, PULLED);
+        disks[d].real = d % 10 == 0;
+        struct sim_storage storage = storage_of(&rig, &disks[d]);
+        const struct dev_storage_port port = sim_storage_port(&storage);
+        pull(&rig, &port, &prng, &wanted[d][k], &names[k]);
+        for (uint32_t i = 0; i < PULLED; i++) {
+            assert_pulled(&port, &names[i], &wanted[d][i]);
+        }
+    }
+    assert_true(sim_store_blob_count(rig.store) == 1);
+    for (uint32_t d = 0; d < PULLING; d++) {
+        sim_disk_done(&disks[d], rig.store, &rig.alloc.port);
+    }
+    sim_store_free(rig.store);
+    assert_int_equal(rig.alloc.live, 0);
+}
+
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
@@ -483,6 +568,7 @@ int main(void)
         cmocka_unit_test(a_body_outgrows_its_memory),
         cmocka_unit_test(memo_equals_real_hash),
         cmocka_unit_test(signatures_are_kept_by_all_of_their_input),
+        cmocka_unit_test(pulling_disks_match_an_array),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
