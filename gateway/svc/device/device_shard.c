@@ -15,6 +15,8 @@
 #define WORD_BITS   64u
 
 #define WORDS_A_CHUNK (GW_SHARD_CHUNK / WORD_BITS)
+#define UNSAVED_MAX   ((1u << GW_UNSAVED_BITS) - 1)
+#define AFTER_MAX     ((1u << GW_MARK_AFTER_BITS) - 1)
 
 _Static_assert(sizeof(struct gw_device_chunk) % CHUNK_ALIGN == 0, "as aligned_alloc wants it");
 
@@ -25,11 +27,87 @@ void gw_shard_init(struct gw_device_shard *shard, const struct base_hash_key *ke
     shard->free_first = GW_NO_ENTRY;
 }
 
+// ---- Marks
+
+static uint32_t more_places(const struct gw_device_entry *entry)
+{
+    return entry->more_log > 0 ? gw_shard_places(entry) : 0;
+}
+
 static void marks_free(struct gw_device_entry *entry)
 {
-    if (entry->more_count > 0) {
+    if (entry->more_log > 0) {
         free(entry->more);
     }
+}
+
+struct gw_device_mark gw_shard_mark(const struct gw_device_entry *entry, uint32_t i)
+{
+    base_assert(i < gw_shard_places(entry));
+    if (entry->more_log > 0) {
+        return entry->more[i];
+    }
+    return (struct gw_device_mark){
+        .rollout = entry->rollout,
+        .offered_s = entry->offered_s,
+        .activated_s =
+            entry->activated_after > 0 ? entry->offered_s + entry->activated_after - 1 : 0,
+        .bits = entry->bits & UINT16_MAX,
+        .stage = entry->stage & 15u,
+        .tries = entry->tries & 15u,
+        .dirty = entry->mark_dirty,
+    };
+}
+
+bool gw_shard_fits(const struct gw_device_entry *entry, uint32_t rollout)
+{
+    return entry->more_log > 0 || rollout < 1u << GW_MARK_ROLLOUT_BITS;
+}
+
+// Activated before it was offered, or later than fits: at the nearest time that does.
+static uint32_t after_of(const struct gw_device_mark *mark)
+{
+    uint32_t after_s =
+        mark->activated_s > mark->offered_s ? mark->activated_s - mark->offered_s : 0;
+    if (mark->activated_s == 0) {
+        return 0;
+    }
+    return after_s < AFTER_MAX ? after_s + 1 : AFTER_MAX;
+}
+
+void gw_shard_set_mark(struct gw_device_entry *entry, uint32_t i, const struct gw_device_mark *mark)
+{
+    base_assert(i < gw_shard_places(entry));
+    base_assert(gw_shard_fits(entry, mark->rollout));
+    if (entry->more_log > 0) {
+        entry->more[i] = *mark;
+        return;
+    }
+    entry->rollout = mark->rollout & ((1u << GW_MARK_ROLLOUT_BITS) - 1);
+    entry->offered_s = mark->offered_s;
+    entry->activated_after = after_of(mark) & AFTER_MAX;
+    entry->bits = mark->bits;
+    entry->stage = mark->stage;
+    entry->tries = mark->tries;
+    entry->mark_dirty = mark->dirty != 0;
+}
+
+bool gw_shard_grow_marks(struct gw_device_shard *shard, struct gw_device_entry *entry)
+{
+    const bool first = entry->more_log == 0;
+    const uint32_t wanted = 2 * gw_shard_places(entry);
+    base_assert(wanted <= GW_DEVICE_MARKS_MAX);
+    struct gw_device_mark *more = realloc(first ? NULL : entry->more, wanted * sizeof(more[0]));
+    if (more == NULL) {
+        return false;
+    }
+    if (first) {
+        more[0] = gw_shard_mark(entry, 0);
+    }
+    shard->extra_marks += wanted - more_places(entry);
+    entry->more = more;
+    entry->more_log = (entry->more_log + 1u) & ((1u << GW_MORE_BITS) - 1);
+    return true;
 }
 
 void gw_shard_done(struct gw_device_shard *shard)
@@ -245,25 +323,39 @@ void gw_shard_remove(struct gw_device_shard *shard, struct gw_device_entry *entr
     uint32_t at = place_of(shard, entry);
     uint32_t number = shard->index[at];
     close_hole(shard, at);
-    shard->extra_marks -= entry->more_count;
+    shard->extra_marks -= more_places(entry);
     marks_free(entry);
     *entry = (struct gw_device_entry){.report_seq = shard->free_first};
     shard->free_first = number;
     shard->live--;
 }
 
-static uint32_t not_after(uint32_t time_s, uint32_t now_s)
+void gw_shard_seen(struct gw_device_entry *entry, uint32_t now_s)
 {
-    return time_s < now_s ? time_s : now_s;
+    if (now_s > entry->last_seen_s) {
+        const uint32_t later_s = now_s - entry->last_seen_s;
+        const uint32_t room_s = UNSAVED_MAX - entry->unsaved_s;
+        entry->unsaved_s = (entry->unsaved_s + (later_s < room_s ? later_s : room_s)) & UNSAVED_MAX;
+        entry->last_seen_s = now_s;
+    }
+}
+
+// Nor is what the record says.
+static void not_after(struct gw_device_entry *entry, uint32_t now_s)
+{
+    if (entry->last_seen_s > now_s) {
+        const uint32_t less_s = entry->last_seen_s - now_s;
+        const uint32_t saved_s = entry->unsaved_s;
+        entry->unsaved_s = (less_s < saved_s ? saved_s - less_s : 0) & UNSAVED_MAX;
+        entry->last_seen_s = now_s;
+    }
 }
 
 void gw_shard_time_moved(struct gw_device_shard *shard, uint32_t now_s)
 {
     pthread_mutex_lock(&shard->lock);
     for (uint32_t i = 0; i < shard->count; i++) {
-        struct gw_device_entry *entry = gw_shard_entry(shard, i);
-        entry->last_seen_s = not_after(entry->last_seen_s, now_s);
-        entry->saved_seen_s = not_after(entry->saved_seen_s, now_s);
+        not_after(gw_shard_entry(shard, i), now_s);
     }
     pthread_mutex_unlock(&shard->lock);
 }

@@ -108,77 +108,56 @@ static uint32_t seq_of(uint64_t seq)
     return seq < UINT32_MAX ? (uint32_t)seq : UINT32_MAX;
 }
 
-static uint32_t places_of(const struct gw_device_entry *entry)
-{
-    return entry->more_count > 0 ? entry->more_count : GW_SHARD_MARKS;
-}
-
-static struct gw_device_mark *mark_at(struct gw_device_entry *entry, uint32_t i)
-{
-    base_assert(i < places_of(entry));
-    return entry->more_count > 0 ? &entry->more[i] : &entry->marks[i];
-}
-
 // Forgets rollouts that are over; their offers are history that only the record keeps.
 static void drop_closed_marks(struct gw_device_table *table, struct gw_device_entry *entry)
 {
-    uint8_t kept = 0;
+    uint32_t kept = 0;
     for (uint32_t i = 0; i < entry->mark_count; i++) {
-        struct gw_device_mark mark = *mark_at(entry, i);
+        const struct gw_device_mark mark = gw_shard_mark(entry, i);
         if (mark.dirty != 0 || table->is_open(table->ctx, mark.rollout)) {
-            *mark_at(entry, kept++) = mark;
+            gw_shard_set_mark(entry, kept++, &mark);
         }
     }
-    entry->mark_count = kept;
+    entry->mark_count = kept & ((1u << GW_MARKS_BITS) - 1);
 }
 
-static struct gw_device_mark *find_mark(struct gw_device_entry *entry, uint32_t rollout)
+// What an entry, NULL for none, has to do with a rollout: a copy, and which of its marks that is.
+static bool find_mark(const struct gw_device_entry *entry, uint32_t rollout,
+                      struct gw_device_mark *out, uint32_t *out_at)
 {
     for (uint32_t i = 0; entry != NULL && i < entry->mark_count; i++) {
-        if (mark_at(entry, i)->rollout == rollout) {
-            return mark_at(entry, i);
+        *out = gw_shard_mark(entry, i);
+        if (out->rollout == rollout) {
+            *out_at = i;
+            return true;
         }
     }
-    return NULL;
-}
-
-static bool grow_more(struct gw_device_shard *shard, struct gw_device_entry *entry)
-{
-    bool first = entry->more_count == 0;
-    uint32_t wanted = first ? GW_SHARD_MORE : 2u * entry->more_count;
-    wanted = wanted < GW_DEVICE_MARKS_MAX ? wanted : GW_DEVICE_MARKS_MAX;
-    struct gw_device_mark *more = realloc(first ? NULL : entry->more, wanted * sizeof(more[0]));
-    if (more == NULL) {
-        return false;
-    }
-    if (first) {
-        memcpy(more, entry->marks, sizeof(entry->marks));
-    }
-    shard->extra_marks += wanted - entry->more_count;
-    entry->more = more;
-    entry->more_count = (uint8_t)wanted;
-    return true;
+    return false;
 }
 
 // A place for one more. False: it is in too many, or there is no memory.
 static bool make_place(struct gw_device_table *table, struct gw_device_shard *shard,
                        struct gw_device_entry *entry)
 {
-    if (entry->mark_count < places_of(entry)) {
+    if (entry->mark_count < gw_shard_places(entry)) {
         return true;
     }
     drop_closed_marks(table, entry);
-    return entry->mark_count < places_of(entry) ||
-           (entry->mark_count < GW_DEVICE_MARKS_MAX && grow_more(shard, entry));
+    return entry->mark_count < gw_shard_places(entry) ||
+           (entry->mark_count < GW_DEVICE_MARKS_MAX && gw_shard_grow_marks(shard, entry));
 }
 
 static bool add_mark(struct gw_device_table *table, struct gw_device_shard *shard,
-                     struct gw_device_entry *entry, struct gw_device_mark mark)
+                     struct gw_device_entry *entry, const struct gw_device_mark *mark)
 {
-    if (find_mark(entry, mark.rollout) != NULL || !make_place(table, shard, entry)) {
+    struct gw_device_mark known;
+    uint32_t at;
+    if (find_mark(entry, mark->rollout, &known, &at) || !make_place(table, shard, entry) ||
+        (!gw_shard_fits(entry, mark->rollout) && !gw_shard_grow_marks(shard, entry))) {
         return false;
     }
-    *mark_at(entry, entry->mark_count++) = mark;
+    gw_shard_set_mark(entry, entry->mark_count, mark);
+    entry->mark_count++;
     return true;
 }
 
@@ -197,7 +176,7 @@ static void snapshot(struct gw_device_entry *entry, struct gw_device_snapshot *o
     out->room = entry->room;
     out->mark_count = entry->mark_count;
     for (uint32_t i = 0; i < entry->mark_count; i++) {
-        out->marks[i] = *mark_at(entry, i);
+        out->marks[i] = gw_shard_mark(entry, i);
     }
 }
 
@@ -242,10 +221,8 @@ static struct gw_device_entry *touch_entry(struct gw_device_table *table,
             entry->interval_s = touch->interval_s;
             dirty = true;
         }
-        if (touch->now_s > entry->last_seen_s) {
-            entry->last_seen_s = touch->now_s;
-        }
-        if (dirty || entry->last_seen_s - entry->saved_seen_s >= GW_LAST_SEEN_SAVE_S) {
+        gw_shard_seen(entry, touch->now_s);
+        if (dirty || entry->unsaved_s >= GW_LAST_SEEN_SAVE_S) {
             set_dirty(table, shard, entry);
         }
     }
@@ -338,10 +315,10 @@ enum base_status gw_device_table_load(struct gw_device_table *table,
         set_attrs(entry, from->attrs_id);
         entry->first_seen_s = from->first_seen_s;
         entry->last_seen_s = from->last_seen_s;
-        entry->saved_seen_s = from->last_seen_s;
+        entry->unsaved_s = 0;
         entry->interval_s = from->interval_s;
         for (uint32_t i = 0; i < from->mark_count; i++) {
-            (void)add_mark(table, shard, entry, from->marks[i]);
+            (void)add_mark(table, shard, entry, &from->marks[i]);
         }
     }
     pthread_mutex_unlock(&shard->lock);
@@ -410,13 +387,14 @@ bool gw_device_table_offered(struct gw_device_table *table, uint64_t device_id,
     struct gw_device_shard *shard = shard_lock(table, device_id, &hash);
     struct gw_device_entry *entry = gw_shard_find(shard, hash, device_id);
     if (entry != NULL && (!entry->proven || (offer->bits & GW_OUTCOME_PROVEN) != 0)) {
-        struct gw_device_mark *known = find_mark(entry, offer->rollout);
+        struct gw_device_mark known;
+        uint32_t at;
         entry->without = entry->without && (offer->bits & GW_OUTCOME_CONTROL) != 0;
-        if (known != NULL && enters_anew(known, offer)) {
-            *known = *offer;
+        if (!find_mark(entry, offer->rollout, &known, &at)) {
+            news = add_mark(table, shard, entry, offer);
+        } else if (enters_anew(&known, offer)) {
+            gw_shard_set_mark(entry, at, offer);
             news = true;
-        } else if (known == NULL) {
-            news = add_mark(table, shard, entry, *offer);
         }
         if (news) {
             set_dirty(table, shard, entry);
@@ -468,12 +446,10 @@ bool gw_device_table_mark(struct gw_device_table *table, uint64_t device_id, uin
 {
     uint64_t hash;
     struct gw_device_shard *shard = shard_lock(table, device_id, &hash);
-    const struct gw_device_mark *mark = find_mark(gw_shard_find(shard, hash, device_id), rollout);
-    if (mark != NULL) {
-        *out = *mark;
-    }
+    uint32_t at;
+    bool found = find_mark(gw_shard_find(shard, hash, device_id), rollout, out, &at);
     pthread_mutex_unlock(&shard->lock);
-    return mark != NULL;
+    return found;
 }
 
 bool gw_device_table_make_place(struct gw_device_table *table, uint64_t device_id)
@@ -507,7 +483,7 @@ unsigned gw_device_table_stands(struct gw_device_table *table, uint64_t device_i
     struct gw_device_entry *entry = gw_shard_find(shard, hash, device_id);
     unsigned stands = entry != NULL && entry->without ? GW_DEVICE_WITHOUT : 0;
     for (uint32_t i = 0; entry != NULL && i < entry->mark_count; i++) {
-        unsigned bits = mark_at(entry, i)->bits | GW_OUTCOME_DOWNLOADED;
+        unsigned bits = gw_shard_mark(entry, i).bits | GW_OUTCOME_DOWNLOADED;
         stands |= bits == (GW_OUTCOME_OFFERED | GW_OUTCOME_DOWNLOADED) ? GW_DEVICE_UNDER_WAY : 0;
     }
     pthread_mutex_unlock(&shard->lock);
@@ -519,12 +495,14 @@ void gw_device_table_retried(struct gw_device_table *table, uint64_t device_id, 
     uint64_t hash;
     struct gw_device_shard *shard = shard_lock(table, device_id, &hash);
     struct gw_device_entry *entry = gw_shard_find(shard, hash, device_id);
-    struct gw_device_mark *mark = find_mark(entry, rollout);
-    if (mark != NULL && (mark->bits & GW_OUTCOME_RETRY) != 0 &&
-        (mark->bits & GW_OUTCOME_RETRY_GIVEN) == 0) {
-        mark->bits |= GW_OUTCOME_RETRY_GIVEN;
-        mark->tries = (mark->tries + 1u) & 15u;
-        mark->dirty = 1;
+    struct gw_device_mark mark;
+    uint32_t at;
+    if (find_mark(entry, rollout, &mark, &at) && (mark.bits & GW_OUTCOME_RETRY) != 0 &&
+        (mark.bits & GW_OUTCOME_RETRY_GIVEN) == 0) {
+        mark.bits |= GW_OUTCOME_RETRY_GIVEN;
+        mark.tries = (mark.tries + 1u) & 15u;
+        mark.dirty = 1;
+        gw_shard_set_mark(entry, at, &mark);
         set_dirty(table, shard, entry);
     }
     pthread_mutex_unlock(&shard->lock);
@@ -536,22 +514,22 @@ void gw_device_table_follow(struct gw_device_table *table, uint64_t device_id,
     uint64_t hash;
     struct gw_device_shard *shard = shard_lock(table, device_id, &hash);
     struct gw_device_entry *entry = gw_shard_find(shard, hash, device_id);
-    struct gw_device_mark *known = find_mark(entry, mark->rollout);
-    if (known != NULL) {
+    struct gw_device_mark known;
+    uint32_t at;
+    if (find_mark(entry, mark->rollout, &known, &at)) {
         // Offered meanwhile, or told to try again: that is newer than what the writer saw.
         bool newer =
-            known->dirty != 0 &&
-            (known->stage > mark->stage || ((known->bits ^ mark->bits) & GW_OUTCOME_CONTROL) != 0 ||
-             (known->bits & ~(unsigned)mark->bits & GW_OUTCOME_PROVEN) != 0);
+            known.dirty != 0 &&
+            (known.stage > mark->stage || ((known.bits ^ mark->bits) & GW_OUTCOME_CONTROL) != 0 ||
+             (known.bits & ~(unsigned)mark->bits & GW_OUTCOME_PROVEN) != 0);
         if (!newer) {
-            uint8_t tries = known->tries > mark->tries ? known->tries : mark->tries;
-            uint8_t dirty = known->dirty;
-            *known = *mark;
-            known->tries = tries & 15u;
-            known->dirty = dirty;
+            struct gw_device_mark followed = *mark;
+            followed.tries = (known.tries > mark->tries ? known.tries : mark->tries) & 15u;
+            followed.dirty = known.dirty;
+            gw_shard_set_mark(entry, at, &followed);
         }
     } else if (entry != NULL) {
-        (void)add_mark(table, shard, entry, *mark);
+        (void)add_mark(table, shard, entry, mark);
     }
     pthread_mutex_unlock(&shard->lock);
 }
@@ -568,17 +546,17 @@ static void visit_one(struct gw_device_table *table, struct gw_device_shard *sha
     seen.changed = false;
     seen.mark_count = entry->mark_count;
     for (uint32_t i = 0; i < entry->mark_count; i++) {
-        seen.marks[i] = *mark_at(entry, i);
+        seen.marks[i] = gw_shard_mark(entry, i);
     }
     visit(ctx, &seen);
     if (!seen.changed) {
         return;
     }
     for (uint32_t i = 0; i < entry->mark_count; i++) {
-        *mark_at(entry, i) = seen.marks[i];
+        gw_shard_set_mark(entry, i, &seen.marks[i]);
     }
     for (uint32_t i = entry->mark_count; i < seen.mark_count; i++) {
-        (void)add_mark(table, shard, entry, seen.marks[i]);
+        (void)add_mark(table, shard, entry, &seen.marks[i]);
     }
     set_dirty(table, shard, entry);
 }
@@ -651,7 +629,7 @@ void gw_device_table_reported(struct gw_device_table *table, const struct gw_dev
         }
         if (by->now_s > entry->last_seen_s) {
             entry->last_seen_s = by->now_s;
-            entry->saved_seen_s = by->now_s; // the record has it
+            entry->unsaved_s = 0; // the record has it
         }
         if (!entry->has_epoch || entry->epoch != epoch || entry->report_seq < seq) {
             entry->epoch = epoch;
@@ -662,6 +640,13 @@ void gw_device_table_reported(struct gw_device_table *table, const struct gw_dev
     pthread_mutex_unlock(&shard->lock);
 }
 
+static void set_mark_dirty(struct gw_device_entry *entry, uint32_t i, bool dirty)
+{
+    struct gw_device_mark mark = gw_shard_mark(entry, i);
+    mark.dirty = dirty;
+    gw_shard_set_mark(entry, i, &mark);
+}
+
 static uint32_t take_shard(struct gw_device_table *table, struct gw_device_shard *shard,
                            struct gw_device_snapshot *out, uint32_t capacity)
 {
@@ -669,10 +654,10 @@ static uint32_t take_shard(struct gw_device_table *table, struct gw_device_shard
     pthread_mutex_lock(&shard->lock);
     struct gw_device_entry *entry;
     while (count < capacity && (entry = gw_shard_take_dirty(shard)) != NULL) {
-        entry->saved_seen_s = entry->last_seen_s;
+        entry->unsaved_s = 0;
         snapshot(entry, &out[count++]);
         for (uint32_t i = 0; i < entry->mark_count; i++) {
-            mark_at(entry, i)->dirty = 0;
+            set_mark_dirty(entry, i, false);
         }
     }
     pthread_mutex_unlock(&shard->lock);
@@ -701,9 +686,9 @@ void gw_device_table_put_back(struct gw_device_table *table, const struct gw_dev
         struct gw_device_entry *entry = gw_shard_find(shard, hash, from[i].device_id);
         for (uint32_t k = 0; entry != NULL && k < from[i].mark_count; k++) {
             for (uint32_t m = 0; m < entry->mark_count; m++) {
-                struct gw_device_mark *mark = mark_at(entry, m);
-                if (mark->rollout == from[i].marks[k].rollout && from[i].marks[k].dirty != 0) {
-                    mark->dirty = 1;
+                if (gw_shard_mark(entry, m).rollout == from[i].marks[k].rollout &&
+                    from[i].marks[k].dirty != 0) {
+                    set_mark_dirty(entry, m, true);
                 }
             }
         }

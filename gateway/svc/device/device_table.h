@@ -1,4 +1,4 @@
-// Every device that has a record, in memory: about 72 bytes each. A record begins when the device
+// Every device that has a record, in memory: about 64 bytes each. A record begins when the device
 // shows who it is, or when a report of it is durable (svc/device/strangers.h says when else).
 //
 // SHARED MUTABLE STATE. This table, with the tally, the attribute pool and the blob cache beside

@@ -50,7 +50,7 @@ static void test_a_million_devices(void **state)
     assert_int_equal(gw_device_table_dirty(table), MANY);
     uint64_t bytes = gw_device_table_bytes(table);
     print_message("%.1f bytes a device\n", (double)bytes / MANY);
-    assert_true(bytes / MANY <= 74);
+    assert_true(bytes / MANY <= 66);
     assert_true(gw_device_table_validate(table));
     struct gw_device_snapshot *taken = calloc(4096, sizeof(*taken));
     assert_non_null(taken);
@@ -228,6 +228,110 @@ static void test_marks(void **state)
     assert_int_equal(again.mark_count, got.mark_count);
     assert_int_equal(again.marks[again.mark_count - 1].dirty, 1);
     assert_true(gw_device_table_validate(table));
+    gw_device_table_free(table);
+}
+
+// Of rollouts with numbers of any size, activated at any time.
+static struct gw_device_mark any_mark(struct base_prng *prng)
+{
+    const uint32_t offered_s = 1 + (uint32_t)base_prng_below(prng, 2000000000);
+    const uint32_t after_s = (uint32_t)base_prng_below(prng, 1u << base_prng_below(prng, 24));
+    return (struct gw_device_mark){
+        .rollout = (uint32_t)base_prng_below(prng, 1u << (8 + base_prng_below(prng, 20))),
+        .offered_s = offered_s,
+        .activated_s = base_prng_below(prng, 2) != 0 ? offered_s + after_s : 0,
+        .bits = (uint16_t)base_prng_below(prng, 1u << 16),
+        .stage = base_prng_below(prng, 16) & 15u,
+        .tries = base_prng_below(prng, 16) & 15u,
+        .dirty = base_prng_below(prng, 2) != 0,
+    };
+}
+
+static void assert_mark(struct gw_device_table *table, uint64_t device_id,
+                        const struct gw_device_mark *wanted)
+{
+    struct gw_device_mark got;
+    assert_true(gw_device_table_mark(table, device_id, wanted->rollout, &got));
+    assert_int_equal(got.offered_s, wanted->offered_s);
+    assert_int_equal(got.activated_s, wanted->activated_s);
+    assert_int_equal(got.bits, wanted->bits);
+    assert_int_equal(got.stage, wanted->stage);
+    assert_int_equal(got.tries, wanted->tries);
+    assert_int_equal(got.dirty, wanted->dirty);
+}
+
+// A mark is the same alone, and when others come beside it.
+static void test_marks_are_kept_whole(void **state)
+{
+    (void)state;
+    struct gw_device_table *table = NULL;
+    uint32_t none = 0;
+    struct base_prng prng;
+    base_prng_seed(&prng, 9);
+    assert_int_equal(gw_device_table_new(all_open, &none, &key, &table), BASE_OK);
+    for (uint64_t id = 1; id <= 5000; id++) {
+        const struct gw_device_touch touch = {id, 1, 10, false, 0};
+        struct gw_device_mark marks[5];
+        gw_device_table_touch(table, &touch, 1);
+        for (uint32_t i = 0; i < 5; i++) {
+            marks[i] = any_mark(&prng);
+            marks[i].rollout = marks[i].rollout / 5 * 5 + i; // each another
+            gw_device_table_follow(table, id, &marks[i]);
+            for (uint32_t k = 0; k <= i; k++) {
+                assert_mark(table, id, &marks[k]);
+            }
+        }
+    }
+    // What does not fit is at the nearest time that does.
+    const struct gw_device_touch touch = {9999, 1, 10, false, 0};
+    struct gw_device_mark mark = {.rollout = 1, .offered_s = 100, .activated_s = UINT32_MAX};
+    gw_device_table_touch(table, &touch, 1);
+    gw_device_table_follow(table, 9999, &mark);
+    assert_true(gw_device_table_mark(table, 9999, 1, &mark));
+    assert_in_range(mark.activated_s, 180 * 86400, 200 * 86400);
+    mark.activated_s = 50; // the clock was set back between
+    gw_device_table_follow(table, 9999, &mark);
+    assert_true(gw_device_table_mark(table, 9999, 1, &mark));
+    assert_int_equal(mark.activated_s, 100);
+    assert_true(gw_device_table_validate(table));
+    gw_device_table_free(table);
+}
+
+// When last_seen is saved, as two times say it.
+static void test_when_it_is_saved(void **state)
+{
+    (void)state;
+    struct gw_device_table *table = NULL;
+    struct gw_device_snapshot taken;
+    uint32_t none = 0;
+    uint32_t seen_s = 1;
+    uint32_t saved_s = 1;
+    uint32_t saved_count = 0;
+    struct base_prng prng;
+    base_prng_seed(&prng, 3);
+    assert_int_equal(gw_device_table_new(all_open, &none, &key, &table), BASE_OK);
+    gw_device_table_touch(table, &(struct gw_device_touch){7, 1, seen_s, false, 0}, 1);
+    assert_int_equal(gw_device_table_take_dirty(table, &taken, 1), 1);
+    for (uint32_t i = 0; i < 20000; i++) {
+        uint32_t step_s = (uint32_t)base_prng_below(&prng, 1u << base_prng_below(&prng, 14));
+        if (base_prng_below(&prng, 20) == 0) {
+            seen_s -= step_s < seen_s ? step_s : seen_s;
+            saved_s = saved_s < seen_s ? saved_s : seen_s;
+            gw_device_table_time_moved(table, seen_s);
+        } else {
+            const struct gw_device_touch touch = {7, 1, seen_s + step_s, false, 0};
+            seen_s += step_s;
+            gw_device_table_touch(table, &touch, 1);
+        }
+        const bool due = seen_s - saved_s >= GW_LAST_SEEN_SAVE_S;
+        assert_int_equal(gw_device_table_take_dirty(table, &taken, 1), due);
+        if (due) {
+            assert_int_equal(taken.last_seen_s, seen_s);
+            saved_s = seen_s;
+            saved_count++;
+        }
+    }
+    assert_true(saved_count > 100);
     gw_device_table_free(table);
 }
 
@@ -446,6 +550,8 @@ int main(void)
         cmocka_unit_test(test_a_million_devices),
         cmocka_unit_test(test_seen_together),
         cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_marks_are_kept_whole),
+        cmocka_unit_test(test_when_it_is_saved),
         cmocka_unit_test(test_settled),
         cmocka_unit_test(test_strangers_with_a_proven_id),
         cmocka_unit_test(test_numbers_of_any_size),
