@@ -40,25 +40,11 @@ static void words_of(const struct sim_certify_result *result, uint32_t at, const
     (void)snprintf(texts[3], 32, "%u", options->checkin_interval_s);
     (void)snprintf(texts[4], 32, "%.3f", options->arrival_rate);
     const char *const all[] = {
-        "walle-fleet-sim",
-        "run",
-        "--virtual",
-        options->virtual_dir,
-        "--root",
-        options->root,
-        "--devices",
-        texts[0],
-        "--seed",
-        texts[1],
-        "--duration",
-        texts[2],
-        "--arrival-rate",
-        texts[4],
-        "--until-rollout",
-        options->rollout,
-        "--no-live",
-        "--out",
-        folder,
+        "walle-fleet-sim",  "run",         "--virtual",       options->virtual_dir,
+        "--root",           options->root, "--devices",       texts[0],
+        "--seed",           texts[1],      "--duration",      texts[2],
+        "--arrival-rate",   texts[4],      "--until-rollout", options->rollout,
+        "--own-signatures", "--no-live",   "--out",           folder,
     };
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         words[count++] = all[i];

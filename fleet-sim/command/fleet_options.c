@@ -76,6 +76,7 @@ enum key {
     KEY_SESSION_EVERY,
     KEY_ACTIVE,
     KEY_UNTIL_STOPPED,
+    KEY_UNTIL_REST,
     KEY_CONTENT,
     KEY_ENROL,
     KEY_CREDENTIALS,
@@ -85,6 +86,7 @@ enum key {
     KEY_TASKS,
     KEY_VIRTUAL,
     KEY_STRANGERS,
+    KEY_OWN_SIGNATURES,
     KEY_TRACE,
     KEY_AGAIN,
     KEY_THRESHOLD,
@@ -235,6 +237,14 @@ static const struct argp_option table[] = {
      GROUP_RUN},
     {"version", KEY_VERSION, "SHA|X.Y.Z", 0, "Version the coverage is of (the newest)", GROUP_RUN},
     {"until-rollout", KEY_UNTIL_ROLLOUT, "ID", 0, "End when the rollout is over", GROUP_RUN},
+    {"until-rest", KEY_UNTIL_REST, 0, 0,
+     "With --faults-until, in virtual time: end when the faults and the rollout are over and every "
+     "device has been where it should be for ten minutes",
+     GROUP_RUN},
+    {"own-signatures", KEY_OWN_SIGNATURES, 0, 0,
+     "In virtual time: what the gateway's core signs in this run is known to be signed, and only "
+     "other signatures are verified",
+     GROUP_RUN},
     {"until-stopped", KEY_UNTIL_STOPPED, 0, 0,
      "SIGTERM or SIGINT is the end of the run then, and no interruption", GROUP_RUN},
     {"content-mib", KEY_CONTENT, "N", 0,
@@ -447,8 +457,14 @@ static error_t on_plain_option(int key, const char *value, struct sim_parse *par
     case KEY_UNTIL_STOPPED:
         options->until_stopped = true;
         return 0;
+    case KEY_UNTIL_REST:
+        options->until_rest = true;
+        return 0;
     case KEY_NO_LIVE:
         options->live = false;
+        return 0;
+    case KEY_OWN_SIGNATURES:
+        options->own_signatures = true;
         return 0;
     case KEY_STRANGERS:
         options->strangers = true;

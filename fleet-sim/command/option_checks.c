@@ -187,6 +187,11 @@ enum base_status sim_check_virtual(struct sim_options *options, struct base_erro
         return base_error_set(error, BASE_ERR_INVALID,
                               "--reinstalls is for virtual time (--virtual)");
     }
+    if (options->until_rest && (options->virtual_dir[0] == '\0' || options->faults.until_s == 0)) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "--until-rest is for virtual time (--virtual) and faults that end "
+                              "(--faults-until)");
+    }
     bool restarts = sim_fault_plan_has(&options->faults, SIM_FAULT_RESTART);
     if (options->virtual_dir[0] == '\0' && restarts) {
         return base_error_set(error, BASE_ERR_INVALID,
@@ -194,9 +199,11 @@ enum base_status sim_check_virtual(struct sim_options *options, struct base_erro
     }
     if (options->virtual_dir[0] == '\0') {
         const char *name = options->strangers                  ? "--strangers"
+                           : options->own_signatures           ? "--own-signatures"
                            : options->traced || options->tells ? "--trace"
                                                                : "--act";
-        return options->strangers || options->traced || options->tells || options->acted
+        return options->strangers || options->own_signatures || options->traced || options->tells ||
+                       options->acted
                    ? base_error_set(error, BASE_ERR_INVALID, "%s is for virtual time (--virtual)",
                                     name)
                    : BASE_OK;

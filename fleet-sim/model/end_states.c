@@ -29,6 +29,31 @@ static void count_entry(const struct sim_ledger *ledger, uint32_t device, struct
     out->on[entry->active]++;
 }
 
+bool sim_ends_astray(const struct sim_ends *ends, const char *state, uint8_t version,
+                     uint64_t *out_astray)
+{
+    bool back = strcmp(state, "rolled_back") == 0;
+    if (version == SIM_VERSION_NONE || (!back && strcmp(state, "completed") != 0)) {
+        return false;
+    }
+    base_assert(version < SIM_VERSIONS_MAX);
+    *out_astray = back ? ends->on[version] : ends->astray[version];
+    return true;
+}
+
+bool sim_rest_due(const struct sim_rest *rest, double now_s)
+{
+    return now_s >= rest->next_s;
+}
+
+bool sim_rest_look(struct sim_rest *rest, double now_s, bool there)
+{
+    base_assert(now_s >= rest->next_s);
+    rest->next_s = now_s + SIM_REST_LOOK_S;
+    rest->since_s = there ? rest->since_s : now_s;
+    return there && now_s - rest->since_s >= SIM_REST_S;
+}
+
 void sim_ends_count(const struct sim_ledger *const *ledgers, uint32_t count, struct sim_ends *out)
 {
     memset(out, 0, sizeof(*out));

@@ -8,6 +8,10 @@
 // Time for everybody to come to where a release is: several check-ins and the longest back-off.
 #define SIM_ENDS_WITHIN_S 1800
 
+// How long everybody has to be there for a run to end early: each has checked in since, most twice.
+#define SIM_REST_S      600
+#define SIM_REST_LOOK_S 60 // between two looks
+
 // Where devices that came online were in the end.
 struct sim_ends {
     uint64_t devices;
@@ -17,5 +21,23 @@ struct sim_ends {
 
 // Counts, for every version, the devices that are not where its release should have brought them.
 void sim_ends_count(const struct sim_ledger *const *ledgers, uint32_t count, struct sim_ends *out);
+// Devices that are not where a rollout of the version, which ended in this state, has everybody.
+// False: it has not ended, or which version it is of is not known.
+bool sim_ends_astray(const struct sim_ends *ends, const char *state, uint8_t version,
+                     uint64_t *out_astray);
+
+// Since when all of them were there, at every look.
+struct sim_rest {
+    double since_s;
+    double next_s; // the next look
+};
+static inline struct sim_rest sim_rest_from(double quiet_s) // from then on it may be
+{
+    return (struct sim_rest){.since_s = quiet_s, .next_s = quiet_s};
+}
+// One of the looks: is it time for one?
+bool sim_rest_due(const struct sim_rest *rest, double now_s);
+// What it found. True: all has been at rest for SIM_REST_S.
+bool sim_rest_look(struct sim_rest *rest, double now_s, bool there);
 
 #endif

@@ -77,6 +77,7 @@ struct sim_options {
     char credentials[SIM_TEXT_MAX];       // file; empty: nobody has one
     bool network_links; // in virtual time: by class of network; else all are equally far
     char virtual_dir[SIM_TEXT_MAX]; // data folder of the gateway in virtual time; empty: real time
+    bool own_signatures;            // ... there, what the core signs is known to be signed
     bool strangers;                 // ... there, devices show no credential
     bool enrols;                    // devices without a credential get one first
     // When to stop.
@@ -85,6 +86,7 @@ struct sim_options {
     char version[SIM_TEXT_MAX];   // hash (or its start) or label the coverage is of
     uint64_t until_rollout;       // 0: not asked
     bool until_stopped;           // a signal is the end of the run, and no interruption
+    bool until_rest;              // in virtual time: the end too is when all is where it should be
     uint64_t rollout;             // shown; 0: the newest one
     struct sim_fault_plan faults; // of the world around the devices
     struct sim_acts acts;         // in virtual time: an operator's words

@@ -137,15 +137,6 @@ static void hash_end(void *ctx, struct dev_hash_state *state, struct wire_sha256
     crypto->real->hash_end(crypto->real->ctx, state, out_digest);
 }
 
-static uint64_t content_hash(const uint8_t *key, const uint8_t *message, size_t size,
-                             const uint8_t *signature)
-{
-    uint64_t hash = base_hash64_seed(key, WIRE_PUBLIC_KEY_BYTES, size);
-    hash = base_hash64_seed(signature, WIRE_SIGNATURE_BYTES, hash);
-    hash = base_hash64_seed(message, size, hash);
-    return hash != 0 ? hash : 1;
-}
-
 static bool same(const struct sim_verify_memo *memo, const uint8_t *key, const uint8_t *message,
                  size_t size, const uint8_t *signature)
 {
@@ -235,8 +226,7 @@ static enum base_status verify(void *ctx, const uint8_t key[WIRE_PUBLIC_KEY_BYTE
                                const uint8_t signature[WIRE_SIGNATURE_BYTES])
 {
     struct sim_crypto *crypto = ctx;
-    const struct sim_verify_question question = {key, message, size, signature,
-                                                 content_hash(key, message, size, signature)};
+    const struct sim_verify_question question = sim_verify_question(key, message, size, signature);
     enum wire_envelope_type type = (enum wire_envelope_type)sim_message_type(message, size);
     if (crypto->shared != NULL && type != WIRE_ENVELOPE_TYPE_DIRECTOR) {
         return ask_shared(crypto, &question);

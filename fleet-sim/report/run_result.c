@@ -97,11 +97,13 @@ void sim_for_real_text(const struct sim_run_result *result, char out[SIM_FOR_REA
     (void)snprintf(out, SIM_FOR_REAL_TEXT_MAX,
                    "%llu devices did all of it for real (--real-every %u): %llu hashes, "
                    "signatures, checks of bytecode and runs made both ways, %llu disagreed; of all "
-                   "signatures %llu were verified, %llu were the same bytes as one of these; of "
+                   "signatures %llu were verified, %llu were the same bytes as one of these%s; of "
                    "%llu runs %llu were those of another device with the same files",
                    (unsigned long long)c->real_devices, result->options->real_every,
                    (unsigned long long)c->real_compared, (unsigned long long)c->memo_mismatches,
                    (unsigned long long)c->real_signatures, (unsigned long long)c->shared_signatures,
+                   result->options->own_signatures ? " or as the core had signed (--own-signatures)"
+                                                   : "",
                    (unsigned long long)c->runs, (unsigned long long)c->shared_runs);
 }
 

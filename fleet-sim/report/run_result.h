@@ -66,6 +66,7 @@ struct sim_run_result {
     uint32_t ledger_count;
     struct sim_verdict verdict;
     struct sim_ends ends; // of a run whose faults end
+    bool rested;          // that was so for a while, and the run ended (--until-rest)
     double changed_s;     // when the rollout watched last went on, stopped or ended
     uint64_t faults[SIM_FAULT_KIND_COUNT]; // that happened
     uint8_t focus; // the version that failures are explained of; SIM_VERSION_NONE: no version ran

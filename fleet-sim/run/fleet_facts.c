@@ -119,6 +119,28 @@ enum base_status sim_fleet_faults_wrap(struct sim_shard *const *shards, uint32_t
     return BASE_OK;
 }
 
+bool sim_fleet_rests(struct sim_shard *const *shards, uint32_t count,
+                     const struct sim_watch_view *view)
+{
+    const struct sim_ledger *ledgers[SIM_SHARDS_MAX];
+    struct sim_ends ends;
+    uint64_t astray = 0;
+    uint64_t devices = 0;
+    base_assert(count <= SIM_SHARDS_MAX);
+    if (!view->known) {
+        return false;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        ledgers[i] = &shards[i]->ledger;
+        devices += shards[i]->count;
+    }
+    sim_ends_count(ledgers, count, &ends);
+    uint8_t version = sim_versions_find(shards[0]->versions, wire_task_id(base_str_of(view->task)),
+                                        base_str_of(view->version));
+    return sim_ends_astray(&ends, view->state, version, &astray) && astray == 0 &&
+           ends.devices == devices;
+}
+
 void sim_fleet_faults_gather(struct sim_shard *const *shards, uint32_t count,
                              struct sim_run_result *result)
 {

@@ -609,16 +609,13 @@ static void ends_judge(struct sim_run_result *result)
     const struct sim_rollout_told *last =
         result->rollout_count > 0 ? &result->rollouts[result->rollout_count - 1] : NULL;
     double since_s = result->changed_s > plan->until_s ? result->changed_s : plan->until_s;
-    bool time = plan->until_s > 0 && result->duration_s - since_s >= SIM_ENDS_WITHIN_S;
-    if (last == NULL || last->version == SIM_VERSION_NONE || !time || result->interrupted) {
+    bool time = result->rested || result->duration_s - since_s >= SIM_ENDS_WITHIN_S;
+    uint64_t astray = 0;
+    if (last == NULL || plan->until_s == 0 || !time || result->interrupted) {
         return;
     }
-    if (strcmp(last->seen.state, "completed") == 0) {
-        sim_ledger_judge_ends(&result->verdict, result->ends.astray[last->version],
-                              result->ends.devices);
-    } else if (strcmp(last->seen.state, "rolled_back") == 0) {
-        sim_ledger_judge_ends(&result->verdict, result->ends.on[last->version],
-                              result->ends.devices);
+    if (sim_ends_astray(&result->ends, last->seen.state, last->version, &astray)) {
+        sim_ledger_judge_ends(&result->verdict, astray, result->ends.devices);
     }
 }
 

@@ -64,6 +64,7 @@ struct sim_fleet {
     struct base_hist checkin_us;
     double goal_s; // when the goal was reached; negative: not yet
     double bad_s;  // when a bad version was last seen active; negative: never
+    struct sim_rest rest;
     char last_stage[SIM_MARK_TEXT];
     bool stopped; // by a signal, before its end
     struct sim_run_result result;
@@ -380,7 +381,7 @@ static bool waits_in_vain(const struct sim_fleet *fleet)
            sim_watch_view(fleet->watch)->missing;
 }
 
-static bool goal_reached(struct sim_fleet *fleet)
+static bool goal_reached(struct sim_fleet *fleet, double now_s)
 {
     if (fleet->options->coverage_ppm > 0 && coverage_reached(fleet)) {
         (void)snprintf(fleet->result.ended, sizeof(fleet->result.ended),
@@ -393,7 +394,13 @@ static bool goal_reached(struct sim_fleet *fleet)
                        sim_watch_view(fleet->watch)->state);
         return true;
     }
-    return false;
+    if (fleet->options->until_rest && sim_rest_due(&fleet->rest, now_s)) {
+        bool there = sim_fleet_rests(fleet->shards, fleet->shard_count, view_of(fleet));
+        fleet->result.rested = sim_rest_look(&fleet->rest, now_s, there);
+        (void)snprintf(fleet->result.ended, sizeof(fleet->result.ended),
+                       "everybody is where the rollout has them");
+    }
+    return fleet->result.rested;
 }
 
 // In a run with a number of sessions and no other goal.
@@ -459,7 +466,7 @@ static bool is_over(struct sim_fleet *fleet, const volatile sig_atomic_t *interr
         (void)snprintf(fleet->result.ended, sizeof(fleet->result.ended), "no such rollout");
         return true;
     }
-    if (fleet->goal_s < 0 && goal_reached(fleet)) {
+    if (fleet->goal_s < 0 && goal_reached(fleet, now_s)) {
         fleet->goal_s = now_s;
     }
     fleet->bad_s = bad_active(fleet) ? now_s : fleet->bad_s;
@@ -767,6 +774,7 @@ enum sim_exit sim_fleet_run(const struct sim_options *options,
     fleet->log = log;
     fleet->goal_s = -1;
     fleet->bad_s = -1;
+    fleet->rest = sim_rest_from(options->faults.until_s);
     fleet->clock = *base_clock_real();
     base_hist_init(&fleet->lag_us);
     base_hist_init(&fleet->checkin_us);

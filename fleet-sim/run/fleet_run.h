@@ -17,6 +17,9 @@ enum sim_exit sim_fleet_run(const struct sim_options *options,
 // fleet_facts.c: faults stand between the transports, which are all there, and the devices. NOMEM.
 BASE_NODISCARD enum base_status sim_fleet_faults_wrap(struct sim_shard *const *shards,
                                                       uint32_t count, struct base_error *error);
+// Is everybody who is to come there, and where the rollout's end has them? Between two windows.
+bool sim_fleet_rests(struct sim_shard *const *shards, uint32_t count,
+                     const struct sim_watch_view *view);
 // What went wrong, and where everybody was in the end; after the ledgers are in the result.
 void sim_fleet_faults_gather(struct sim_shard *const *shards, uint32_t count,
                              struct sim_run_result *result);

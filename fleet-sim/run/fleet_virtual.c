@@ -377,6 +377,7 @@ enum base_status sim_virtual_attach(struct sim_virtual *virtual, struct sim_shar
         .link_count = virtual->part_count,
         .window = &virtual->window,
         .recorder = &virtual->core_recorder,
+        .verify = virtual->options->own_signatures ? virtual->verify : NULL,
         .log = &virtual->log,
     };
     BASE_TRY(recorders_begin(virtual, error));

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/buffer.h"
+#include "base/hash.h"
 #include "h2/h2_client.h"
 
 #include <ctype.h>
@@ -27,6 +28,7 @@ struct answer {
     bool open;
     int status;
     struct base_buffer body;
+    uint64_t taken; // hash of the body that was read last; 0: none was
 };
 
 struct sim_watch {
@@ -67,6 +69,11 @@ static void on_end(void *ctx, void *user, enum base_status status)
         return;
     }
     const char *text = (const char *)answer->body.data;
+    uint64_t hash = base_hash64_seed(text, answer->body.size, answer->body.size);
+    if (hash == answer->taken) {
+        return; // nothing is new
+    }
+    answer->taken = hash;
     if (answer->question == QUESTION_METRICS) {
         sim_watch_parse_metrics(text, answer->body.size, &watch->view.load);
     } else {
@@ -151,6 +158,7 @@ void sim_watch_follow(struct sim_watch *watch, const char *task)
     (void)snprintf(watch->task, sizeof(watch->task), "%s", task);
     if (strcmp(watch->view.task, watch->task) != 0) {
         watch->view.known = false;
+        watch->answers[QUESTION_ROLLOUT].taken = 0;
     }
 }
 

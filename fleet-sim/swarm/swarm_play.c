@@ -15,6 +15,9 @@
 #include <string.h>
 #include <sys/wait.h>
 
+// Of so many seeds one goes on to its last second, for what goes wrong long after all was well.
+#define WHOLE_EVERY 16
+
 // So bad that the gate sees it in any sample: a gate that lets a milder one pass breaks nothing.
 static const char *const bad_rules[] = {"all => exception @ 95%", "all => crash @ 95%",
                                         "all => wrong @ 95%"};
@@ -45,6 +48,12 @@ static void fixed(struct sim_case *at, const char *option, const char *value)
     at->fixed[at->fixed_count++] = value;
 }
 
+static void fixed_switch(struct sim_case *at, const char *option)
+{
+    base_check(at->fixed_count < SIM_CASE_FIXED_MAX);
+    at->fixed[at->fixed_count++] = option;
+}
+
 static void begun(const struct sim_swarm_options *options, struct sim_case *out)
 {
     *out = (struct sim_case){.devices = options->devices,
@@ -53,6 +62,7 @@ static void begun(const struct sim_swarm_options *options, struct sim_case *out)
     fixed(out, "--virtual", options->virtual_dir);
     fixed(out, "--root", options->root);
     fixed(out, "--arrival-rate", options->rate);
+    fixed_switch(out, "--own-signatures");
 }
 
 void sim_swarm_clean(const struct sim_swarm_options *options, struct sim_case *out)
@@ -70,6 +80,9 @@ void sim_swarm_case(const struct sim_swarm_options *options, uint64_t seed, stru
 {
     begun(options, out);
     sim_swarm_draw(seed, out);
+    if (sim_draw(seed, 1, SIM_STREAM_SWARM_BAD) % WHOLE_EVERY != 0) {
+        fixed_switch(out, "--until-rest");
+    }
     uint64_t draw = sim_draw(seed, 0, SIM_STREAM_SWARM_BAD);
     if (options->version[0] != '\0' && draw % 3 == 0) {
         size_t count = sizeof(bad_rules) / sizeof(bad_rules[0]);

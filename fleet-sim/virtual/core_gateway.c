@@ -350,6 +350,7 @@ enum base_status sim_core_gateway_new(const struct sim_core_gateway_options *opt
     enum base_status status = sim_core_folder_copy(options->dir, &gateway->folder, error);
     if (status == BASE_OK) {
         status = sim_core_signer_open(options->dir, &gateway->signer, error);
+        gateway->signer.verify = options->verify;
     }
     if (status == BASE_OK) {
         status = core_open(gateway, error);

@@ -30,8 +30,9 @@ struct sim_core_gateway_options {
     uint32_t strangers;                 // devices that may come without a credential
     struct sim_core_link *const *links; // to the shards
     uint32_t link_count;
-    const uint32_t *window;        // number of the window that is
-    struct sim_recorder *recorder; // takes what the core is asked and says
+    const uint32_t *window;           // number of the window that is
+    struct sim_recorder *recorder;    // takes what the core is asked and says
+    struct sim_shared_verify *verify; // takes note of what the core signs; NULL: nobody does
     const struct base_log *log;
 };
 

@@ -22,7 +22,13 @@ static enum base_status sign(void *ctx, enum gw_online_role role, const uint8_t 
                              size_t size, uint8_t out[WIRE_SIGNATURE_BYTES])
 {
     const struct sim_core_signer *signer = ctx;
-    return signing_key_sign(signer->keys[role], message, size, out);
+    enum base_status status = signing_key_sign(signer->keys[role], message, size, out);
+    if (status == BASE_OK && signer->verify != NULL) {
+        const struct sim_verify_question question =
+            sim_verify_question(signer->port.keys[role], message, size, out);
+        sim_shared_verify_note(signer->verify, &question);
+    }
+    return status;
 }
 
 static enum base_status key_open(const char *dir, enum gw_online_role role,

@@ -182,6 +182,31 @@ class FleetSwarm(unittest.TestCase):
         self.assertTrue(ended["checked"] and ended["holds"], ended)
         self.assertEqual(ended["of"], 80)
 
+    # Ten minutes after the faults, or after the last device came where it should be.
+    def test_a_run_ends_when_all_is_at_rest(self):
+        words = ("--fault", "network:loss @ 20%", "--fault", "process:kill @ 20%", "--faults-until", "600", "--until-rest")
+        result = self.play(*words, "--duration", "7200")
+        self.assertEqual(result["ended"], "everybody is where the rollout has them")
+        self.assertTrue(1200 <= result["duration_s"] < 3600, result["duration_s"])
+        ended = {oracle["name"]: oracle for oracle in result["oracles"]}["ended"]
+        self.assertTrue(ended["checked"] and ended["holds"], ended)
+        self.assertEqual(ended["of"], 80)
+        short = self.play(*words, "--duration", "1100")
+        self.assertEqual(short["ended"], "1100 s are over")
+        for rest, said in ((("--gateway", "http://127.0.0.1:1", "--faults-until", "9"), "--until-rest is for virtual time"),
+                           (tuple(self.folder.words()), "faults that end")):
+            self.assertIn(said, self.tool("run", *rest, "--until-rest", "--duration", "20", status=2))
+
+    # What the core signed in the run is not verified again, and the run is the same.
+    def test_own_signatures_change_nothing(self):
+        words = ("--fault", "network:corrupt @ 5%", "--fault", "network:loss @ 5%", "--duration", "900")
+        first, second = self.play(*words), self.play(*words, "--own-signatures")
+        self.assertEqual(first["virtual"]["digest"], second["virtual"]["digest"])
+        verified, left = (result["verified_for_real"]["signatures_verified"] for result in (first, second))
+        self.assertTrue(0 < left < verified / 4, (verified, left))
+        self.assertIn("--own-signatures is for virtual time",
+                      self.tool("run", "--gateway", "http://127.0.0.1:1", "--own-signatures", status=2))
+
     # Whatever the gateway had said, it still says when it was killed and is there again.
     def test_a_gateway_that_is_killed(self):
         words = ("--fault", "gateway:restart 20 @ 100%", "--faults-until", "600", "--duration", "3600")

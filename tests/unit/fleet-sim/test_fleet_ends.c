@@ -145,6 +145,49 @@ static void all_shards_count(void **state)
     rig_done(&rigs[1]);
 }
 
+// Completed: those that are not on it. Rolled back: those that are. In between nobody can be.
+static void how_a_rollout_ended_says_who_is_astray(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct sim_ends ends;
+    uint64_t astray = 77;
+    rig_init(&rig);
+    runs(&rig, 0, rig.release, WIRE_OUTCOME_RAN);
+    runs(&rig, 1, rig.release, WIRE_OUTCOME_RAN);
+    runs(&rig, 2, rig.old, WIRE_OUTCOME_RAN);
+    count(&rig, &ends);
+    assert_true(sim_ends_astray(&ends, "completed", rig.release, &astray));
+    assert_int_equal(astray, 1);
+    assert_true(sim_ends_astray(&ends, "rolled_back", rig.release, &astray));
+    assert_int_equal(astray, 2);
+    static const char *const others[] = {"running", "rolling_back", "paused", "guarding", ""};
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        assert_false(sim_ends_astray(&ends, others[i], rig.release, &astray));
+    }
+    assert_false(sim_ends_astray(&ends, "completed", SIM_VERSION_NONE, &astray));
+    assert_int_equal(astray, 2);
+    rig_done(&rig);
+}
+
+// Looks a minute apart, from second 100 on; somebody is away at one of them.
+static void all_are_at_rest_when_they_stayed(void **state)
+{
+    (void)state;
+    struct sim_rest rest = sim_rest_from(100);
+    assert_false(sim_rest_due(&rest, 99));
+    for (double now_s = 100; now_s < 100 + SIM_REST_S; now_s += SIM_REST_LOOK_S) {
+        assert_true(sim_rest_due(&rest, now_s));
+        assert_false(sim_rest_look(&rest, now_s, true));
+        assert_false(sim_rest_due(&rest, now_s + SIM_REST_LOOK_S - 1));
+    }
+    assert_false(sim_rest_look(&rest, 100 + SIM_REST_S, false));
+    for (double after_s = SIM_REST_LOOK_S; after_s <= SIM_REST_S; after_s += SIM_REST_LOOK_S) {
+        bool all = sim_rest_look(&rest, 100 + SIM_REST_S + after_s, true);
+        assert_int_equal(all, after_s >= SIM_REST_S);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -153,6 +196,8 @@ int main(void)
         cmocka_unit_test(who_left_it_is_astray),
         cmocka_unit_test(who_never_came_is_not_counted),
         cmocka_unit_test(all_shards_count),
+        cmocka_unit_test(how_a_rollout_ended_says_who_is_astray),
+        cmocka_unit_test(all_are_at_rest_when_they_stayed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -303,6 +303,28 @@ static void what_is_not_asked_goes_in_time(void **state)
     sim_shared_verify_free(asked.memo);
 }
 
+// What was signed here is not verified; the same signature under another text or by another key is.
+static void what_is_noted_is_not_checked(void **state)
+{
+    (void)state;
+    struct asked asked = {.real = {.ctx = &asked, .verify = odd_only}};
+    const uint8_t key[WIRE_PUBLIC_KEY_BYTES] = {7};
+    const uint8_t message[3] = {5, 1, 2};
+    const uint8_t signature[WIRE_SIGNATURE_BYTES] = {9};
+    const struct sim_verify_question question = {key, message, sizeof(message), signature, 5 % 4};
+    assert_int_equal(sim_shared_verify_new(&asked.memo), BASE_OK);
+    sim_shared_verify_note(asked.memo, &question);
+    sim_shared_verify_note(asked.memo, &question);
+    ask(&asked, 7, 5);
+    assert_int_equal(asked.checks, 0);
+    ask(&asked, 7, 1);
+    ask(&asked, 8, 5);
+    ask(&asked, 7, 9);
+    assert_int_equal(asked.checks, 3);
+    assert_int_equal(asked.told, 3);
+    sim_shared_verify_free(asked.memo);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -314,6 +336,7 @@ int main(void)
         cmocka_unit_test(tasks_run_once_and_write_in_order),
         cmocka_unit_test(each_signature_is_checked_once),
         cmocka_unit_test(what_is_not_asked_goes_in_time),
+        cmocka_unit_test(what_is_noted_is_not_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
