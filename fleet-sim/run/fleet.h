@@ -39,7 +39,8 @@
 #include <stdatomic.h>
 
 #define SIM_THREADS_MAX        32
-#define SIM_EXCHANGES_MAX      6 // of one device at once
+#define SIM_EXCHANGES_MAX      6     // of one device at once
+#define SIM_AWAKE_TOLD_BYTES   7424u // of a slot, with its runtime's parts: an answer touches them
 #define SIM_JOB_FILES_MAX      (WIRE_MANIFEST_FILES_MAX + WIRE_EXCLUSIVE_FILES_MAX)
 #define SIM_CONTENT_MIB_MAX    1024  // SIM_STORE_BYTES_MAX
 #define SIM_TASKS_AWAKE_MAX    10000 // awake devices; of more each holds SIM_TASKS_MANY

@@ -287,6 +287,7 @@ static void part_attach(struct sim_virtual *virtual, uint32_t number, struct sim
         .window = &virtual->window,
         .flights = &virtual->flights,
         .log = &virtual->log,
+        .owner_bytes = SIM_AWAKE_TOLD_BYTES,
     };
     sim_core_link_init(&part->link, &link);
     virtual->links[number] = &part->link;

@@ -159,6 +159,7 @@ static enum base_status start(void *ctx, struct sim_exchange *exchange,
         .up = true,
     };
     flight->asked = exchange;
+    flight->owner = exchange->owner;
     flight->index = exchange->index;
     flight->number = exchange->id;
     flight->when = (struct sim_when){arrival_us(link, &message, at_us), link->options.shard,
@@ -288,11 +289,23 @@ static void deliver(struct sim_flight *flight)
     }
 }
 
+// Thousands of devices wait, and none is in the caches when its answer comes: the next one's memory
+// is on its way while this one is told.
+static void owner_fetch(const struct sim_core_link *link)
+{
+    const struct sim_flight *next = sim_flight_queue_first(&link->coming);
+    if (next != NULL) {
+        sim_flight_fetch(next->owner, link->options.owner_bytes);
+        sim_flight_fetch(next->asked, sizeof(*next->asked));
+    }
+}
+
 void sim_core_link_deliver(struct sim_core_link *link)
 {
     uint64_t now = now_us(link);
     while (sim_flight_queue_due_us(&link->coming) <= now) {
         struct sim_flight *flight = sim_flight_queue_take(&link->coming);
+        owner_fetch(link);
         deliver(flight);
         give_back(flight);
     }

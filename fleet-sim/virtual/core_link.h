@@ -28,6 +28,7 @@ struct sim_core_link_options {
     struct sim_flight_memory *flights;
     const struct base_log *log;
     struct sim_core_gateway *gateway; // set when there is one
+    uint32_t owner_bytes;             // of who asked, from its beginning: an answer touches them
 };
 
 struct sim_core_link {

@@ -24,12 +24,13 @@ struct sim_when {
 struct sim_flight {
     struct sim_when when; // it arrives
     struct sim_flight *next;
-    struct sim_flight *made_next; // among all that its link had made
-    struct sim_core_link *link;
     struct sim_exchange *asked; // NULL: nobody waits any more
-    uint64_t index;             // of the device in the population
-    uint32_t number;            // of the request, as its device counts them
-    bool own;                   // an operator's: it is answered within the call
+    const void *owner;          // of what was asked: where that is to be found soon
+    struct sim_core_link *link;
+    struct sim_flight *made_next; // among all that its link had made
+    uint64_t index;               // of the device in the population
+    uint32_t number;              // of the request, as its device counts them
+    bool own;                     // an operator's: it is answered within the call
     bool finished;
     bool died; // the core was killed: its connection ends without an answer
     struct base_arena arena;

@@ -8,6 +8,9 @@
 #include <stdlib.h>
 
 #define CAPACITY_FIRST 64u
+#define LINE_BYTES     64u   // of a cache
+#define FLIGHT_BYTES   1536u // a flight, and what its arena gives first, which lies behind it
+#define FETCHED_AHEAD  3u    // the first in the heap and its children
 
 bool sim_when_before(const struct sim_when *a, const struct sim_when *b)
 {
@@ -73,6 +76,21 @@ static uint32_t first_child(const struct sim_flight_queue *queue, uint32_t at)
     return left + right;
 }
 
+void sim_flight_fetch(const void *from, size_t bytes)
+{
+    for (size_t at = 0; at < bytes; at += LINE_BYTES) {
+        __builtin_prefetch((const void *)((uintptr_t)from + at), 1, 2);
+    }
+}
+
+// The next one whole; of those that may be behind it what says whose they are.
+static void fetch_next(const struct sim_flight_queue *queue)
+{
+    for (uint32_t i = 0; i < FETCHED_AHEAD && i < queue->count; i++) {
+        sim_flight_fetch(queue->items[i].flight, i == 0 ? FLIGHT_BYTES : LINE_BYTES);
+    }
+}
+
 struct sim_flight *sim_flight_queue_take(struct sim_flight_queue *queue)
 {
     base_assert(queue->count > 0);
@@ -86,10 +104,13 @@ struct sim_flight *sim_flight_queue_take(struct sim_flight_queue *queue)
         child = first_child(queue, at);
     }
     queue->items[at] = last;
-    if (queue->count > 0) {
-        __builtin_prefetch(queue->items[0].flight);
-    }
+    fetch_next(queue);
     return first;
+}
+
+struct sim_flight *sim_flight_queue_first(const struct sim_flight_queue *queue)
+{
+    return queue->count > 0 ? queue->items[0].flight : NULL;
 }
 
 uint64_t sim_flight_queue_due_us(const struct sim_flight_queue *queue)

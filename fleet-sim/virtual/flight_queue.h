@@ -34,8 +34,12 @@ void sim_flight_queue_done(struct sim_flight_queue *queue); // flights stay whos
 // NOMEM; FULL past SIM_FLIGHTS_MAX.
 BASE_NODISCARD enum base_status sim_flight_queue_add(struct sim_flight_queue *queue,
                                                      struct sim_flight *flight);
-// The first one, of at least one.
+// The first one, of at least one. The memory of those behind it is fetched.
 struct sim_flight *sim_flight_queue_take(struct sim_flight_queue *queue);
+// It stays; NULL: there is none.
+struct sim_flight *sim_flight_queue_first(const struct sim_flight_queue *queue);
+// Has memory brought into the caches; whatever `from` is, nothing else happens.
+void sim_flight_fetch(const void *from, size_t bytes);
 // When the first one arrives; UINT64_MAX: there is none.
 uint64_t sim_flight_queue_due_us(const struct sim_flight_queue *queue);
 void sim_post_init(struct sim_post *post);
