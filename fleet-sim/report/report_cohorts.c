@@ -12,6 +12,35 @@
 #define COHORTS_MAX 256 // values of all traits
 #define BAR_WIDTH   300.0
 
+// A few devices of each way to fail, and the command that looks at one.
+static void failing_write(const struct sim_run_result *result, FILE *file)
+{
+    char text[SIM_FAILING_TEXT_MAX];
+    char look[SIM_LOOK_TEXT_MAX];
+    (void)fputs("<table><tr><th>failed as<th class=n>devices<th>which</tr>\n", file);
+    for (uint32_t i = 0; i < SIM_OUTCOMES; i++) {
+        const struct sim_failing *way = &result->failing[i];
+        if (way->devices > 0) {
+            sim_failing_text(way, text);
+            (void)fprintf(file, "<tr><td>%s<td class=n>%llu<td><code>%s</code></tr>\n",
+                          wire_outcome_name((enum wire_outcome_kind)i),
+                          (unsigned long long)way->devices, text);
+        }
+    }
+    if (result->failing_slice.devices > 0) {
+        sim_failing_text(&result->failing_slice, text);
+        (void)fprintf(file,
+                      "<tr><td>any, in the slice above<td class=n>%llu<td><code>%s</code></tr>\n",
+                      (unsigned long long)result->failing_slice.devices, text);
+    }
+    (void)fputs("</table>\n", file);
+    if (sim_look_text(result, look)) {
+        (void)fputs("<p class=note>What one of them did: <code>", file);
+        base_html_text(file, look);
+        (void)fputs("</code></p>\n", file);
+    }
+}
+
 void sim_page_slice(const struct sim_run_result *result, FILE *file)
 {
     char version[SIM_RELEASE_TEXT_MAX];
@@ -28,6 +57,7 @@ void sim_page_slice(const struct sim_run_result *result, FILE *file)
                       (unsigned long long)result->slice.failed_total,
                       (unsigned long long)result->slice.devices_total,
                       sim_slice_none(&result->slice));
+        failing_write(result, file);
         return;
     }
     sim_slice_text(&result->slice, text);
@@ -43,6 +73,7 @@ void sim_page_slice(const struct sim_run_result *result, FILE *file)
         sim_slice_precision(&result->slice) * 100, (unsigned long long)result->slice.failed,
         (unsigned long long)result->slice.devices, (unsigned long long)result->slice.failed_total,
         (unsigned long long)result->slice.devices_total);
+    failing_write(result, file);
 }
 
 struct line {

@@ -150,11 +150,28 @@ static json_t *slice(const struct sim_run_result *result)
     char version[SIM_LABEL_MAX];
     sim_slice_text(&result->slice, text);
     sim_version_text(result, result->focus, version);
-    return json_pack("{s:s, s:s, s:f, s:f, s:o, s:o, s:o}", "version", version, "predicate", text,
-                     "precision", sim_slice_precision(&result->slice), "support",
+    return json_pack("{s:s, s:s, s:f, s:f, s:o, s:o, s:o, s:o}", "version", version, "predicate",
+                     text, "precision", sim_slice_precision(&result->slice), "support",
                      sim_slice_support(&result->slice), "devices", number(result->slice.devices),
                      "failed", number(result->slice.failed), "failed_total",
-                     number(result->slice.failed_total));
+                     number(result->slice.failed_total), "first",
+                     sim_failing_json(&result->failing_slice));
+}
+
+// How devices failed first with the version that the slice is of, each way with a few of them.
+static json_t *failing(const struct sim_run_result *result)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < SIM_OUTCOMES; i++) {
+        const struct sim_failing *way = &result->failing[i];
+        if (way->devices > 0) {
+            (void)json_array_append_new(
+                list, json_pack("{s:s, s:o, s:o}", "outcome",
+                                wire_outcome_name((enum wire_outcome_kind)i), "devices",
+                                number(way->devices), "first", sim_failing_json(way)));
+        }
+    }
+    return list;
 }
 
 static json_t *totals(const struct sim_run_result *result)
@@ -363,6 +380,7 @@ enum base_status sim_run_json_write(const struct sim_run_result *result, FILE *f
         (void)json_object_set_new(root, "latency_warning", text_or_null(spoilt));
         (void)json_object_set_new(root, "saved_states", saved_states(&result->states));
         (void)json_object_set_new(root, "faults", faults(result));
+        (void)json_object_set_new(root, "failing", failing(result));
     }
     if (root != NULL && result->digest[0] != '\0') {
         (void)json_object_set_new(root, "virtual",

@@ -4,6 +4,7 @@
 // them.
 #include "report/run_result.h"
 
+#include "model/repro_line.h"
 #include "base/check.h"
 
 #include "base/os/output_file.h"
@@ -195,6 +196,41 @@ static enum base_status repro_write(const struct sim_run_result *result, FILE *f
     return fprintf(file, "%s\n", result->options->repro) < 0 ? BASE_ERR_IO : BASE_OK;
 }
 
+const struct sim_failing_device *sim_result_failing(const struct sim_run_result *result)
+{
+    const struct sim_failing *most = &result->failing[0];
+    for (uint32_t i = 1; i < SIM_OUTCOMES; i++) {
+        most = result->failing[i].devices > most->devices ? &result->failing[i] : most;
+    }
+    most = result->failing_slice.devices > 0 ? &result->failing_slice : most;
+    return most->told > 0 ? &most->first[0] : NULL;
+}
+
+bool sim_look_text(const struct sim_run_result *result, char out[SIM_LOOK_TEXT_MAX])
+{
+    const struct sim_options *options = result->options;
+    const struct sim_failing_device *device = sim_result_failing(result);
+    char id[WIRE_DEVICE_HEX + 1];
+    out[0] = '\0';
+    if (device == NULL || options->local) {
+        return false;
+    }
+    wire_device_hex(device->id, id);
+    const char *const replay[] = {"walle-fleet-sim", "replay", options->out, "--device", id, NULL};
+    const char *const why[] = {"walle", "device", "why", id, NULL};
+    sim_repro_words(options->virtual_dir[0] != '\0' ? replay : why, out, SIM_LOOK_TEXT_MAX);
+    return out[0] != '\0';
+}
+
+static enum base_status attrs_write(const struct sim_run_result *result, FILE *file)
+{
+    json_t *attrs = sim_failing_attrs(sim_result_failing(result));
+    bool good =
+        attrs != NULL && json_dumpf(attrs, file, JSON_INDENT(1)) == 0 && fputc('\n', file) != EOF;
+    json_decref(attrs);
+    return good ? BASE_OK : BASE_ERR_IO;
+}
+
 typedef enum base_status (*write_fn)(const struct sim_run_result *result, FILE *file);
 
 static enum base_status write_to(const struct sim_run_result *result, const char *path,
@@ -225,6 +261,13 @@ enum base_status sim_result_write(const struct sim_run_result *result, struct ba
     BASE_TRY(write_one(result, "coverage.csv", sim_coverage_write, error));
     BASE_TRY(write_one(result, "report.html", sim_report_html_write, error));
     BASE_TRY(write_one(result, SIM_REPRO_FILE, repro_write, error));
+    if (sim_result_failing(result) != NULL) {
+        BASE_TRY(write_one(result, SIM_FAILING_ATTRS_FILE, attrs_write, error));
+    } else { // that of the run before this one, in the same folder
+        char path[SIM_TEXT_MAX + 32];
+        (void)snprintf(path, sizeof(path), "%s/" SIM_FAILING_ATTRS_FILE, result->options->out);
+        (void)remove(path);
+    }
     const char *junit = result->options->junit;
     return junit[0] != '\0' ? write_to(result, junit, sim_junit_write, error) : BASE_OK;
 }

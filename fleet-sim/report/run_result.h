@@ -3,6 +3,7 @@
 #define SIM_RUN_RESULT_H
 
 #include "behaviour/behaviour_tally.h"
+#include "failing/failing_devices.h"
 #include "model/end_states.h"
 #include "model/budget.h"
 #include "model/law_sums.h"
@@ -72,6 +73,8 @@ struct sim_run_result {
     uint8_t focus; // the version that failures are explained of; SIM_VERSION_NONE: no version ran
     struct sim_mining *mining; // of the focus version; NULL: none
     struct sim_slice slice;
+    struct sim_failing failing[SIM_OUTCOMES]; // devices the focus version failed on, by how first
+    struct sim_failing failing_slice;         // those of them that are in the slice
     // Devices of each system (SIM_TRAIT_OS) among so many of the fleet.
     uint32_t systems[SIM_TRAIT_VALUES_MAX];
     uint32_t systems_of;
@@ -120,9 +123,19 @@ uint64_t sim_result_online_count(const struct sim_run_result *result);
 // Devices a second between the moments 5 % and 95 % of the devices that ran a version had run it.
 double sim_result_rate(const struct sim_timeline *timeline, uint8_t version);
 
+// A device as which most of them failed first; NULL: the focus version failed on none.
+const struct sim_failing_device *sim_result_failing(const struct sim_run_result *result);
+// The command that looks at it: the run once more, or what the gateway knows. False, and empty:
+// there is none, for the run was neither in virtual time nor against a gateway, or none failed.
+#define SIM_LOOK_TEXT_MAX (SIM_TEXT_MAX + 64)
+bool sim_look_text(const struct sim_run_result *result, char out[SIM_LOOK_TEXT_MAX]);
+
+// Attributes of that device, a file for `walle task run --attrs`.
+#define SIM_FAILING_ATTRS_FILE "failing_attrs.json"
+
 // Writes run.json, timeline.csv, latency.csv, coverage.csv, repro.txt and report.html into
-// options->out, which must exist, and the JUnit file that the options name. IO with what and where
-// in `error`.
+// options->out, which must exist, and the JUnit file that the options name; where a device failed
+// its attributes as well. IO with what and where in `error`.
 BASE_NODISCARD enum base_status sim_result_write(const struct sim_run_result *result,
                                                  struct base_error *error);
 // One each; IO, NOMEM.

@@ -149,6 +149,22 @@ static void print_business(const struct sim_run_result *result, FILE *log)
     }
 }
 
+// A few devices of each way to fail, and how one of them is looked at.
+static void print_failing(const struct sim_run_result *result, FILE *log)
+{
+    char text[SIM_FAILING_TEXT_MAX];
+    char look[SIM_LOOK_TEXT_MAX];
+    for (uint32_t i = 0; i < SIM_OUTCOMES; i++) {
+        if (result->failing[i].devices > 0) {
+            sim_failing_text(&result->failing[i], text);
+            (void)fprintf(log, "  %-11s %s\n", wire_outcome_name((enum wire_outcome_kind)i), text);
+        }
+    }
+    if (sim_look_text(result, look)) {
+        (void)fprintf(log, "  one of them %s\n", look);
+    }
+}
+
 static void print_failures(const struct sim_run_result *result, FILE *log)
 {
     if (result->slice.cond_count > 0) {
@@ -163,6 +179,7 @@ static void print_failures(const struct sim_run_result *result, FILE *log)
                       (unsigned long long)result->slice.failed_total,
                       sim_slice_none(&result->slice));
     }
+    print_failing(result, log);
     if (result->verdict.oracle[SIM_ORACLE_BACK].checked) {
         (void)fprintf(log,
                       "  harmed      %llu devices (%.2f %%) ever ran the bad version; %llu still "

@@ -47,6 +47,28 @@ struct sim_mining *sim_mine(struct sim_shard *const *shards, uint32_t count, uin
     return mining;
 }
 
+void sim_fleet_failing(struct sim_shard *const *shards, uint32_t count,
+                       struct sim_run_result *result)
+{
+    uint64_t bit = result->focus != SIM_VERSION_NONE ? 1ull << result->focus : 0;
+    for (uint32_t s = 0; s < count; s++) {
+        const struct sim_shard *shard = shards[s];
+        for (uint32_t i = 0; i < shard->count; i++) {
+            uint8_t how = shard->ledger.entries[i].failed_as;
+            if ((sim_ledger_masks(&shard->ledger, i).failed & bit) == 0 || how >= SIM_OUTCOMES) {
+                continue;
+            }
+            struct sim_failing_device device = {.index = sim_shard_index(shard, i)};
+            device.id = sim_population_device_id(&shard->population, device.index);
+            sim_population_draw(&shard->population, device.index, &device.traits);
+            sim_failing_add(&result->failing[how], &device);
+            if (result->slice.cond_count > 0 && sim_slice_match(&result->slice, &device.traits)) {
+                sim_failing_add(&result->failing_slice, &device);
+            }
+        }
+    }
+}
+
 void sim_fleet_systems(struct sim_shard *const *shards, uint32_t count,
                        struct sim_run_result *result)
 {

@@ -5,6 +5,7 @@
 // that is not a pass.
 #include "run/fleet_outcome.h"
 
+#include "model/repro_line.h"
 #include "report/thresholds.h"
 
 #include <string.h>
@@ -450,10 +451,22 @@ static void tell_failures(const struct sim_run_result *result, char *out, size_t
     uint32_t most = most_frequent(result->failed_as, WIRE_OUTCOME_FIRST_FAILURE);
     enum wire_outcome_kind kind = (enum wire_outcome_kind)most;
     const struct sim_failure *top = sim_failures_top(&result->failures, result->focus, kind);
-    (void)snprintf(
-        out, size, "; most often, on %llu, %s%s%s; next: walle task run FOLDER runs it once",
-        (unsigned long long)result->failed_as[most], wire_outcome_name(kind),
-        top != NULL && top->detail[0] != '\0' ? ": " : "", top != NULL ? top->detail : "");
+    int used =
+        snprintf(out, size, "; most often, on %llu, %s%s%s; next: walle task run FOLDER",
+                 (unsigned long long)result->failed_as[most], wire_outcome_name(kind),
+                 top != NULL && top->detail[0] != '\0' ? ": " : "", top != NULL ? top->detail : "");
+    if (used < 0 || (size_t)used >= size) {
+        return;
+    }
+    char path[SIM_TEXT_MAX + 32];
+    char words[SIM_TEXT_MAX + 64];
+    const char *const attrs[] = {"--attrs", path, NULL};
+    (void)snprintf(path, sizeof(path), "%s/" SIM_FAILING_ATTRS_FILE, result->options->out);
+    sim_repro_words(attrs, words, sizeof(words));
+    char as[sizeof(words) + 32];
+    int more = snprintf(as, sizeof(as), " %s runs it once as one of them", words);
+    bool fits = sim_result_failing(result) != NULL && (size_t)(used + more) < size;
+    (void)snprintf(out + used, size - (size_t)used, "%s", fits ? as : " runs it once");
 }
 
 // Of a simulation that failed by its figures: the limit, what was measured, how most devices

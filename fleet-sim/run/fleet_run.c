@@ -685,6 +685,7 @@ static void gather(struct sim_fleet *fleet)
     sim_fleet_systems(fleet->shards, fleet->shard_count, result);
     result->focus = sim_focus_version(&result->counters);
     result->mining = sim_mine(fleet->shards, fleet->shard_count, result->focus, &result->slice);
+    sim_fleet_failing(fleet->shards, fleet->shard_count, result);
     uint64_t most = 0;
     for (uint8_t v = 1; v < SIM_ROW_VERSIONS; v++) {
         if (result->counters.version[v].ran > most) {

@@ -28,6 +28,9 @@ void sim_fleet_faults_gather(struct sim_shard *const *shards, uint32_t count,
 struct sim_fleet;
 struct sim_mining *sim_mine(struct sim_shard *const *shards, uint32_t count, uint8_t version,
                             struct sim_slice *out_slice);
+// Devices that the focus version failed on, by how each failed first. After sim_mine.
+void sim_fleet_failing(struct sim_shard *const *shards, uint32_t count,
+                       struct sim_run_result *result);
 // Which systems the devices of the whole fleet have, whether a release reached them or not.
 void sim_fleet_systems(struct sim_shard *const *shards, uint32_t count,
                        struct sim_run_result *result);

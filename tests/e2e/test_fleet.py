@@ -134,6 +134,16 @@ class Fleet(unittest.TestCase):
         found = result["failing_slice"]
         self.assertIn("os_version", found["predicate"])
         self.assertEqual((found["version"], found["support"], found["precision"]), ("2.0.0", 1.0, 1.0))
+        # From the counts to devices, and to what the gateway says of one.
+        ways = {way["outcome"]: way for way in result["failing"]}
+        self.assertEqual({name: way["devices"] for name, way in ways.items()}, {"fail_exception": found["failed"]})
+        first = ways["fail_exception"]["first"]
+        self.assertEqual((len(first), first), (5, found["first"]))
+        self.assertEqual([device["index"] for device in first], sorted({device["index"] for device in first}))
+        self.assertIn(f"  one of them walle device why {first[0]['id']}\n", self.log_text())
+        for device in first:
+            self.assertLess(int(device["attrs"]["os_version"].split(".")[0]), 13)
+            self.assertIn("2.0.0", self.stack.walle("device", "why", device["id"], "--task", "ipv").stdout)
 
     def test_the_ledger_follows_a_stop(self):
         devices = 200
@@ -181,6 +191,7 @@ class Fleet(unittest.TestCase):
                 # By itself: the limit, what was measured, how most failed, and what to do next.
                 (("--bad", "all => exception"), 1, "200 of 200 devices failed, 100.00 %: at most 1.00 % may (--max-failure); most often, on 200, "),
                 (("--bad", "all => exception"), 1, "next: walle task run "),
+                (("--bad", f"{BAD} => exception"), 1, "sim/failing_attrs.json runs it once as one of them"),
                 (("--bad", "os ~ android => crash"), 2, "column 4"),
                 (("--devices", "0"), 2, "--devices"),
                 (("--no-such-option",), 2, ""),

@@ -44,6 +44,17 @@ class FleetReplay(unittest.TestCase):
     def story(self, device):
         return json.loads(self.replay("--device", str(device), "-o", "json"))
 
+    def test_the_report_leads_from_a_count_to_a_device(self):
+        ways = {way["outcome"]: way for way in self.run_json["failing"]}
+        self.assertEqual(sum(way["devices"] for way in ways.values()), self.run_json["failed"])
+        device = self.run_json["failing_slice"]["first"][0]
+        self.assertEqual(device["attrs"]["os"], "ios")
+        story = self.story(device["id"])
+        self.assertEqual(story["device"]["index"], device["index"])
+        self.assertTrue(any("fail_exception" in json.dumps(event) for event in story["events"]), story["events"][-20:])
+        with open(self.stack.path("run", "report.html"), encoding="utf-8") as file:
+            self.assertIn(f"<code>walle-fleet-sim replay {self.stack.path('run')} --device {device['id']}</code>", file.read())
+
     def test_stories_agree_with_what_is_true_and_believed(self):
         kinds = set()
         failed = good = 0
