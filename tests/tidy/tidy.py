@@ -484,7 +484,7 @@ class Tidy:
         text = "\n".join(lines)
         names = {"device-core": "device", "device-wire": "wire", "device-vm": "vm", "device-runner": "runner", "device-model": "model", "device-pipeline": "pipeline", "device-tunnel": "tunnel", "fleet-tunnel": "fleet", "device-crypto": "port", "device-mem": "mem", "device-posix": "port", "device-zstd": "port", "device-lines": "lines",
                  "device-h2": "h2", "device-ed25519": "ed25519", "gateway-svc": "svc", "gateway-store": "store", "gateway-signing": "signing", "gateway-cli": "cli", "gateway-api": "api", "gateway-http": "http",
-                 "gateway-ddi": "ddi", "gateway-schema": "gateway-tunnel"}
+                 "gateway-ddi": "ddi", "gateway-infer": "infer", "gateway-schema": "gateway-tunnel"}
         for found in re.finditer(r"walle_library\(\s*NAME\s+([\w-]+)(.*?)\)", text, re.S):
             module = names.get(found.group(1), found.group(1))
             uses = re.search(r"USES\s+([^)]*?)(?:INCLUDE|SOURCES|DIR|$)", found.group(2), re.S)

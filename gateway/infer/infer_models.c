@@ -1,0 +1,495 @@
+// What is loaded: models by name and alias, their versions, and what they tell of themselves. A
+// load reads and plans without the service's lock, under one of its own, and puts the new versions
+// in place of the old ones at once; those go with their last call. gw_infer_find runs for every
+// call.
+#include "infer/infer_private.h"
+
+#include "base/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- Look-up, with the lock
+
+static bool is_alias(const struct gw_infer_model *model, struct base_str name)
+{
+    for (uint32_t i = 0; i < model->settings.alias_count; i++) {
+        if (base_str_equal(name, base_str_of(model->settings.aliases[i]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static struct gw_infer_model *find_model(struct gw_infer_service *service, struct base_str name)
+{
+    for (uint32_t i = 0; i < service->model_count; i++) {
+        struct gw_infer_model *model = service->models[i];
+        if (base_str_equal(name, base_str_of(model->name)) || is_alias(model, name)) {
+            return model;
+        }
+    }
+    return NULL;
+}
+
+static int shown(struct base_str text)
+{
+    return text.size < 60 ? (int)text.size : 60;
+}
+
+struct gw_infer_version *gw_infer_find(struct gw_infer_service *service, struct base_str model,
+                                       struct base_str version, struct base_error *error)
+{
+    const struct gw_infer_model *found = find_model(service, model);
+    if (found == NULL) {
+        (void)base_error_set(error, BASE_ERR_NOT_FOUND, "model '%.*s': there is none of this name",
+                             shown(model), model.data);
+        return NULL;
+    }
+    if (found->version_count == 0) {
+        (void)base_error_set(error, BASE_ERR_CONFLICT, "model '%s' is not loaded%s%s", found->name,
+                             found->reason[0] != '\0' ? ": " : "", found->reason);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < found->version_count; i++) {
+        if (version.size == 0 || base_str_equal(version, base_str_of(found->versions[i]->text))) {
+            return found->versions[i];
+        }
+    }
+    (void)base_error_set(error, BASE_ERR_NOT_FOUND, "model '%s': version '%.*s' is not served",
+                         found->name, shown(version), version.data);
+    return NULL;
+}
+
+// ---- Loading
+
+static enum base_status check_rows(const struct eng_port_info *port, const char *kind,
+                                   struct base_error *error)
+{
+    const char *why = !port->has_shape                 ? "no shape is declared"
+                      : port->desc.rank == 0           ? "it is a scalar"
+                      : port->desc.dims[0] >= 0        ? "its first dimension is fixed"
+                      : port->desc.dtype == ENG_STRING ? "it is text"
+                                                       : NULL;
+    return why == NULL ? BASE_OK
+                       : base_error_set(error, BASE_ERR_INVALID,
+                                        "max_batch over 1 does not fit %s '%.40s': %s", kind,
+                                        port->name, why);
+}
+
+static enum base_status check_ports(const struct gw_infer_version *version,
+                                    struct base_error *error)
+{
+    size_t inputs = eng_model_input_count(version->engine);
+    size_t outputs = eng_model_output_count(version->engine);
+    if (inputs > GW_INFER_TENSORS_MAX || outputs > GW_INFER_TENSORS_MAX) {
+        return base_error_set(error, BASE_ERR_LIMIT, "more than %u inputs or outputs",
+                              GW_INFER_TENSORS_MAX);
+    }
+    if (version->by_rows && inputs == 0) {
+        return base_error_set(error, BASE_ERR_INVALID, "max_batch over 1: there is no input");
+    }
+    for (size_t i = 0; version->by_rows && i < inputs; i++) {
+        BASE_TRY(check_rows(eng_model_input(version->engine, i), "input", error));
+    }
+    for (size_t i = 0; version->by_rows && i < outputs; i++) {
+        BASE_TRY(check_rows(eng_model_output(version->engine, i), "output", error));
+    }
+    return BASE_OK;
+}
+
+// What an input is when the first dimension is `rows`. False: another one is open.
+static bool warm_desc(const struct eng_port_info *port, uint32_t rows, struct eng_desc *out)
+{
+    *out = port->desc;
+    for (uint32_t i = 0; port->has_shape && i < out->rank; i++) {
+        if (out->dims[i] < 0 && i > 0) {
+            return false;
+        }
+        out->dims[i] = out->dims[i] < 0 ? rows : out->dims[i];
+    }
+    return port->has_shape;
+}
+
+// Plans a session for so many rows, where the file says what else there is; it waits for the first
+// call.
+static enum base_status warm(const struct gw_infer_service *service,
+                             struct gw_infer_version *version, uint32_t rows,
+                             struct base_error *error)
+{
+    struct gw_infer_session *session = calloc(1, sizeof(*session));
+    const struct eng_session_options options = {.memory_bytes_max = service->memory_bytes_max};
+    size_t count = eng_model_input_count(version->engine);
+    if (session == NULL) {
+        return base_error_set(error, BASE_ERR_NOMEM, "no memory for a session");
+    }
+    enum base_status status = eng_session_new(version->engine, &options, &session->engine, error);
+    bool known = true;
+    for (size_t i = 0; status == BASE_OK && known && i < count; i++) {
+        struct eng_desc desc;
+        known = warm_desc(eng_model_input(version->engine, i), rows, &desc);
+        if (known) {
+            session->shape = gw_infer_shape_of(version, &desc, session->shape);
+            status = eng_session_resize(session->engine, i, &desc, error);
+        }
+    }
+    if (status == BASE_OK && known) {
+        status = eng_session_prepare(session->engine, error);
+    }
+    if (status != BASE_OK || !known) {
+        eng_session_free(session->engine);
+        free(session);
+        return status;
+    }
+    session->rows = version->by_rows ? rows : 0;
+    session->next = version->idle;
+    version->idle = session;
+    version->session_count++;
+    return BASE_OK;
+}
+
+// A model may refuse the zeros it is planned with: that is no reason not to serve it.
+static void warm_all(const struct gw_infer_service *service, struct gw_infer_version *version,
+                     const struct gw_infer_settings *settings)
+{
+    uint32_t count = settings->warm_count > 0 ? settings->warm_count : 1;
+    for (uint32_t i = 0; i < count; i++) {
+        struct base_error why = {0};
+        uint32_t rows = settings->warm_count > 0 ? settings->warm_rows[i] : 1;
+        uint32_t planned =
+            version->by_rows ? gw_infer_plan_rows(rows, version->rules.rows_max) : rows;
+        if (warm(service, version, planned, &why) != BASE_OK) {
+            base_log_warn(service->log, "infer", "%s/%s: not planned ahead: %s", version->name,
+                          version->text, why.text);
+        }
+    }
+}
+
+static enum base_status make_version(const struct gw_infer_service *service,
+                                     const struct gw_infer_found *found, uint64_t number,
+                                     struct gw_infer_version **out, struct base_error *error)
+{
+    const struct gw_infer_settings *settings = &found->settings;
+    struct base_error why = {0};
+    struct gw_infer_version *version = calloc(1, sizeof(*version));
+    if (version == NULL) {
+        return base_error_set(error, BASE_ERR_NOMEM, "no memory for a model");
+    }
+    version->refs = 1;
+    memcpy(version->name, found->name, sizeof(version->name));
+    (void)snprintf(version->text, sizeof(version->text), "%llu", (unsigned long long)number);
+    version->hash_key = service->hash_key;
+    version->by_rows = settings->max_batch > 1;
+    version->rules = (struct gw_infer_batch_rules){settings->max_batch,
+                                                   version->by_rows ? settings->batch_delay_us : 0};
+    version->instances = settings->instances != 0 ? settings->instances : service->thread_count;
+    version->queue_max = settings->queue;
+    enum base_status status =
+        gw_infer_repository_load(service->dir, found, number, &version->engine, error);
+    if (status != BASE_OK) {
+        gw_infer_version_free(version);
+        return status;
+    }
+    status = check_ports(version, &why);
+    if (status != BASE_OK) {
+        (void)base_error_set(error, status, "%.40s/%s: %s", found->name, version->text, why.text);
+        gw_infer_version_free(version);
+        return status;
+    }
+    warm_all(service, version, settings);
+    *out = version;
+    return BASE_OK;
+}
+
+// Versions on their way into a model.
+struct load {
+    struct gw_infer_found found;
+    struct gw_infer_version *versions[GW_INFER_VERSIONS_MAX];
+};
+
+static enum base_status make_all(const struct gw_infer_service *service, struct load *load,
+                                 struct base_error *error)
+{
+    for (uint32_t i = 0; i < load->found.version_count; i++) {
+        enum base_status status =
+            make_version(service, &load->found, load->found.versions[i], &load->versions[i], error);
+        if (status != BASE_OK) {
+            while (i > 0) {
+                gw_infer_version_free(load->versions[--i]);
+            }
+            return status;
+        }
+    }
+    return BASE_OK;
+}
+
+// With the lock: is none of its names another model's?
+static enum base_status check_names(struct gw_infer_service *service, const struct load *load,
+                                    struct base_error *error)
+{
+    const struct gw_infer_settings *settings = &load->found.settings;
+    for (uint32_t i = 0; i <= settings->alias_count; i++) {
+        const char *name = i == 0 ? load->found.name : settings->aliases[i - 1];
+        const struct gw_infer_model *other = find_model(service, base_str_of(name));
+        if (other != NULL && strcmp(other->name, load->found.name) != 0) {
+            return base_error_set(error, BASE_ERR_CONFLICT, "%.40s: '%.40s' names model '%.40s'",
+                                  load->found.name, name, other->name);
+        }
+    }
+    return BASE_OK;
+}
+
+// With the lock. The model of this name, which may be new. NULL: there are too many, or no memory.
+static struct gw_infer_model *place(struct gw_infer_service *service, const char *name)
+{
+    for (uint32_t i = 0; i < service->model_count; i++) {
+        if (strcmp(service->models[i]->name, name) == 0) {
+            return service->models[i];
+        }
+    }
+    struct gw_infer_model *model =
+        service->model_count < GW_INFER_MODELS_MAX ? calloc(1, sizeof(*model)) : NULL;
+    if (model != NULL) {
+        (void)snprintf(model->name, sizeof(model->name), "%s", name);
+        service->models[service->model_count++] = model;
+    }
+    return model;
+}
+
+static void retire(struct gw_infer_service *service, struct gw_infer_model *model,
+                   struct gw_infer_ends *ends)
+{
+    for (uint32_t i = 0; i < model->version_count; i++) {
+        gw_infer_version_drop(service, model->versions[i], ends);
+    }
+    model->version_count = 0;
+}
+
+// With the lock: the new versions take the place of the old ones.
+static void install(struct gw_infer_service *service, struct gw_infer_model *model,
+                    const struct load *load, struct gw_infer_ends *ends)
+{
+    retire(service, model, ends);
+    model->settings = load->found.settings;
+    model->version_count = load->found.version_count;
+    model->reason[0] = '\0';
+    for (uint32_t i = 0; i < load->found.version_count; i++) {
+        model->versions[i] = load->versions[i];
+        model->versions[i]->next = service->versions;
+        service->versions = model->versions[i];
+    }
+}
+
+// Why it is not loaded, for those who ask later. Not of names that are no model's.
+static void note_failure(struct gw_infer_service *service, const struct load *load,
+                         const struct base_error *error)
+{
+    pthread_mutex_lock(&service->lock);
+    struct gw_infer_model *model =
+        load->found.version_count > 0 ? place(service, load->found.name) : NULL;
+    if (model != NULL && model->version_count == 0) {
+        model->wanted = true;
+        (void)snprintf(model->reason, sizeof(model->reason), "%s", error->text);
+    }
+    pthread_mutex_unlock(&service->lock);
+}
+
+static enum base_status load_model(struct gw_infer_service *service, struct load *load,
+                                   struct base_error *error)
+{
+    struct gw_infer_ends ends = {0};
+    BASE_TRY(make_all(service, load, error));
+    pthread_mutex_lock(&service->lock);
+    enum base_status status = check_names(service, load, error);
+    struct gw_infer_model *model = status == BASE_OK ? place(service, load->found.name) : NULL;
+    if (model != NULL) {
+        model->wanted = true;
+        install(service, model, load, &ends);
+    } else if (status == BASE_OK) {
+        status = base_error_set(error, BASE_ERR_LIMIT, "more than %u models, or no memory",
+                                GW_INFER_MODELS_MAX);
+    }
+    pthread_mutex_unlock(&service->lock);
+    gw_infer_ends_run(&ends);
+    for (uint32_t i = 0; status != BASE_OK && i < load->found.version_count; i++) {
+        gw_infer_version_free(load->versions[i]);
+    }
+    return status;
+}
+
+enum base_status gw_infer_load(struct gw_infer_service *service, struct base_str model,
+                               struct base_error *error)
+{
+    struct base_error why = {0};
+    struct load *load = calloc(1, sizeof(*load));
+    if (load == NULL) {
+        return base_error_set(error, BASE_ERR_NOMEM, "no memory to load a model");
+    }
+    pthread_mutex_lock(&service->load_lock);
+    enum base_status status = gw_infer_repository_look(service->dir, model, &load->found, &why);
+    if (status == BASE_OK) {
+        status = load_model(service, load, &why);
+    }
+    if (status == BASE_OK) {
+        base_log_info(service->log, "infer", "loaded %s, %u version(s), the default %llu",
+                      load->found.name, load->found.version_count,
+                      (unsigned long long)load->found.versions[0]);
+    } else {
+        note_failure(service, load, &why);
+        (void)base_error_set(error, status, "%s", why.text);
+    }
+    pthread_mutex_unlock(&service->load_lock);
+    free(load);
+    return status;
+}
+
+enum base_status gw_infer_unload(struct gw_infer_service *service, struct base_str model,
+                                 struct base_error *error)
+{
+    struct gw_infer_ends ends = {0};
+    pthread_mutex_lock(&service->load_lock);
+    pthread_mutex_lock(&service->lock);
+    struct gw_infer_model *found = find_model(service, model);
+    bool loaded = found != NULL && found->version_count > 0;
+    if (loaded) {
+        retire(service, found, &ends);
+        found->wanted = false;
+    }
+    pthread_mutex_unlock(&service->lock);
+    gw_infer_ends_run(&ends);
+    pthread_mutex_unlock(&service->load_lock);
+    return loaded ? BASE_OK
+                  : base_error_set(error, BASE_ERR_NOT_FOUND, "model '%.*s' is not loaded",
+                                   shown(model), model.data);
+}
+
+// ---- What there is
+
+bool gw_infer_ready(struct gw_infer_service *service)
+{
+    pthread_mutex_lock(&service->lock);
+    bool ready = !service->draining;
+    for (uint32_t i = 0; i < service->model_count; i++) {
+        ready = ready && (!service->models[i]->wanted || service->models[i]->version_count > 0);
+    }
+    pthread_mutex_unlock(&service->lock);
+    return ready;
+}
+
+bool gw_infer_model_ready(struct gw_infer_service *service, struct base_str model,
+                          struct base_str version)
+{
+    pthread_mutex_lock(&service->lock);
+    bool ready = !service->draining && gw_infer_find(service, model, version, NULL) != NULL;
+    pthread_mutex_unlock(&service->lock);
+    return ready;
+}
+
+static bool copy_text(struct base_arena *arena, const char *text, struct base_str *out)
+{
+    size_t size = strlen(text);
+    const char *copy = base_arena_text(arena, text, size);
+    *out = (struct base_str){copy, copy != NULL ? size : 0};
+    return copy != NULL;
+}
+
+static bool copy_ports(const struct eng_model *model, bool inputs, struct base_arena *arena,
+                       struct gw_infer_metadata *out)
+{
+    size_t count = inputs ? eng_model_input_count(model) : eng_model_output_count(model);
+    struct eng_port_info *ports = base_arena_zalloc(arena, (count + 1) * sizeof(*ports));
+    for (size_t i = 0; ports != NULL && i < count; i++) {
+        ports[i] = *(inputs ? eng_model_input(model, i) : eng_model_output(model, i));
+        ports[i].name = base_arena_text(arena, ports[i].name, strlen(ports[i].name));
+        memset(ports[i].dim_names, 0, sizeof(ports[i].dim_names)); // the model's, which may go
+        if (ports[i].name == NULL) {
+            return false;
+        }
+    }
+    *(inputs ? &out->inputs : &out->outputs) = ports;
+    *(inputs ? &out->input_count : &out->output_count) = count;
+    return ports != NULL;
+}
+
+static bool copy_metadata(const struct gw_infer_model *model,
+                          const struct gw_infer_version *version, struct base_arena *arena,
+                          struct gw_infer_metadata *out)
+{
+    out->version_count = model->version_count;
+    out->versions = base_arena_zalloc(arena, model->version_count * sizeof(*out->versions));
+    bool fits = out->versions != NULL && copy_text(arena, model->name, &out->name);
+    for (uint32_t i = 0; fits && i < model->version_count; i++) {
+        fits = copy_text(arena, model->versions[i]->text, &out->versions[i]);
+    }
+    return fits && copy_ports(version->engine, true, arena, out) &&
+           copy_ports(version->engine, false, arena, out);
+}
+
+enum base_status gw_infer_metadata(struct gw_infer_service *service,
+                                   const struct gw_infer_call *named, struct base_arena *arena,
+                                   struct gw_infer_metadata *out, struct base_error *error)
+{
+    struct base_error why = {0};
+    enum base_status status = BASE_OK;
+    pthread_mutex_lock(&service->lock);
+    const struct gw_infer_version *version =
+        gw_infer_find(service, named->model, named->version, &why);
+    if (version == NULL) {
+        status = why.status;
+    } else if (!copy_metadata(find_model(service, named->model), version, arena, out)) {
+        status = base_error_set(&why, BASE_ERR_NOMEM, "no memory for the answer");
+    }
+    pthread_mutex_unlock(&service->lock);
+    return status == BASE_OK ? BASE_OK : base_error_set(error, status, "%s", why.text);
+}
+
+static bool copy_rows(const struct gw_infer_model *model, struct base_arena *arena,
+                      struct gw_infer_row *rows, size_t *count)
+{
+    bool fits = true;
+    for (uint32_t i = 0; fits && i < model->version_count; i++) {
+        const struct gw_infer_version *version = model->versions[i];
+        struct gw_infer_row *row = &rows[(*count)++];
+        row->ready = true;
+        row->figures = version->figures;
+        row->figures.waiting = version->queue.count;
+        row->figures.running = version->running;
+        fits = copy_text(arena, model->name, &row->name) &&
+               copy_text(arena, version->text, &row->version);
+    }
+    if (model->version_count == 0) {
+        struct gw_infer_row *row = &rows[(*count)++];
+        fits = copy_text(arena, model->name, &row->name) &&
+               copy_text(arena, model->reason, &row->reason);
+    }
+    return fits;
+}
+
+enum base_status gw_infer_rows(struct gw_infer_service *service, const struct gw_infer_call *named,
+                               struct base_arena *arena, struct gw_infer_row **out,
+                               size_t *out_count)
+{
+    size_t max = 0;
+    size_t count = 0;
+    pthread_mutex_lock(&service->lock);
+    const struct gw_infer_model *only =
+        named->model.size > 0 ? find_model(service, named->model) : NULL;
+    for (uint32_t i = 0; i < service->model_count; i++) {
+        max += service->models[i]->version_count + 1;
+    }
+    struct gw_infer_row *rows = base_arena_zalloc(arena, (max + 1) * sizeof(*rows));
+    bool fits = rows != NULL;
+    for (uint32_t i = 0; fits && i < service->model_count; i++) {
+        if (named->model.size == 0 || service->models[i] == only) {
+            fits = copy_rows(service->models[i], arena, rows, &count);
+        }
+    }
+    pthread_mutex_unlock(&service->lock);
+    if (named->model.size > 0 && only == NULL) {
+        return BASE_ERR_NOT_FOUND;
+    }
+    *out = rows;
+    *out_count = count;
+    return fits ? BASE_OK : BASE_ERR_NOMEM;
+}

@@ -1,0 +1,119 @@
+// What the files of the service share: its state, a version that is loaded, a batch that runs. All
+// of it is behind the service's lock but what says otherwise. Only gateway/infer/infer_*.c include
+// this.
+#ifndef GW_INFER_PRIVATE_H
+#define GW_INFER_PRIVATE_H
+
+#include "infer/infer_repository.h"
+#include "infer/infer_service.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct gw_infer_session {
+    struct gw_infer_session *next;
+    struct eng_session *engine;
+    uint64_t shape; // of its plan, with the rows
+    uint32_t rows;
+};
+
+struct gw_infer_version {
+    uint32_t refs; // its model's, one of each call, one of each batch
+    struct gw_infer_version *next;
+    struct gw_infer_version *next_dead;
+    char name[GW_INFER_MODEL_NAME_MAX + 1]; // fixed, as the next seven
+    char text[GW_INFER_VERSION_TEXT];
+    struct eng_model *engine;
+    struct base_hash_key hash_key;
+    bool by_rows; // rows of several calls may be put together
+    struct gw_infer_batch_rules rules;
+    uint32_t instances;
+    uint32_t queue_max;
+    struct gw_infer_queue queue;
+    uint32_t running;
+    uint32_t session_count;        // idle and at work
+    struct gw_infer_session *idle; // used last first
+    uint64_t batch_us;             // a moving mean
+    struct gw_infer_figures figures;
+};
+
+struct gw_infer_model {
+    char name[GW_INFER_MODEL_NAME_MAX + 1];
+    struct gw_infer_settings settings;
+    struct gw_infer_version *versions[GW_INFER_VERSIONS_MAX]; // the highest first
+    uint32_t version_count;                                   // 0: not loaded
+    bool wanted;                                              // it was to be loaded
+    char reason[BASE_ERROR_TEXT_MAX];                         // why it is not
+};
+
+struct gw_infer_service {
+    char *dir;
+    uint32_t thread_count; // wanted; fixed
+    uint32_t started_count;
+    bool explicit_models;
+    size_t memory_bytes_max;
+    struct base_hash_key hash_key;
+    const struct base_log *log;
+    pthread_t threads[GW_INFER_THREADS_MAX];
+    pthread_t keeper;
+    bool keeper_started;
+
+    pthread_mutex_t load_lock; // one load or unload at a time; taken before `lock`
+    pthread_mutex_t lock;
+    pthread_cond_t work;  // for the threads that run
+    pthread_cond_t watch; // for the keeper of deadlines
+    uint64_t watch_us;    // when it looks next
+    struct gw_infer_model *models[GW_INFER_MODELS_MAX];
+    uint32_t model_count;
+    struct gw_infer_version *versions; // that may have calls; who ran last is last
+    struct gw_infer_ticket *tickets;   // not done
+    uint32_t ticket_count;
+    bool draining;
+    bool stopping;
+};
+
+// On its thread's stack while it runs.
+struct gw_infer_batch {
+    struct gw_infer_version *version;
+    struct gw_infer_session *session;
+    struct gw_infer_ticket *tickets[GW_INFER_BATCH_MAX]; // NULL: it ended before
+    uint32_t from[GW_INFER_BATCH_MAX];                   // the first row of each
+    uint32_t count;
+    uint32_t left; // of these
+    uint64_t shape;
+    uint32_t rows;     // planned; by_rows alone
+    _Atomic bool stop; // nobody waits for it any more
+};
+
+// What has to be done when the lock is free again.
+struct gw_infer_ends {
+    struct gw_infer_ticket *tickets; // that are done
+    struct gw_infer_version *dead;
+};
+
+// With the lock: the ticket is done; it leaves its queue or its batch.
+void gw_infer_end(struct gw_infer_service *service, struct gw_infer_ticket *ticket,
+                  enum base_status status, struct gw_infer_ends *ends);
+void gw_infer_version_drop(struct gw_infer_service *service, struct gw_infer_version *version,
+                           struct gw_infer_ends *ends);
+// Without it.
+void gw_infer_ends_run(struct gw_infer_ends *ends);
+void gw_infer_version_free(struct gw_infer_version *version);
+
+// Is this what the model takes? Fills the ticket's inputs, outputs, rows and shape. Pure: nothing
+// but the call and the model's ports is looked at. INVALID, TOO_LARGE.
+BASE_NODISCARD enum base_status gw_infer_check(const struct gw_infer_version *version,
+                                               struct gw_infer_ticket *ticket);
+// What plans and batches are told apart by: one more input's type and dimensions, without the rows
+// where they may differ. Callers choose these, so the hash has a key.
+uint64_t gw_infer_shape_of(const struct gw_infer_version *version, const struct eng_desc *desc,
+                           uint64_t before);
+
+// With the lock. NULL: `error` says what there is not. CONFLICT: it is there, but not loaded.
+struct gw_infer_version *gw_infer_find(struct gw_infer_service *service, struct base_str model,
+                                       struct base_str version, struct base_error *error);
+
+void *gw_infer_run_main(void *service); // of a thread
+void gw_infer_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t until_us);
+
+#endif

@@ -1,0 +1,46 @@
+// The repository of models on disk:
+//
+//     DIR/MODEL/VERSION/model.onnx    VERSION a number from 1
+//     DIR/MODEL/model.conf            how it is served (infer_settings.h); may be missing
+//
+// Names come from callers, so one that is not a plain name is refused before the disk is asked, and
+// no link is followed below DIR. Entries with other names are left alone. No state; any thread.
+#ifndef GW_INFER_REPOSITORY_H
+#define GW_INFER_REPOSITORY_H
+
+#include "engine/engine.h"
+#include "infer/infer_settings.h"
+
+#define GW_INFER_MODELS_MAX   256u
+#define GW_INFER_FILE_MAX     ((size_t)4 << 30) // of one model.onnx
+#define GW_INFER_FOLDER_MAX   4096u             // entries of a folder that are looked at
+#define GW_INFER_VERSION_TEXT 24u
+
+struct gw_infer_names {
+    uint32_t count;
+    char names[GW_INFER_MODELS_MAX][GW_INFER_MODEL_NAME_MAX + 1]; // in the order of the alphabet
+};
+
+// A model as its folder says.
+struct gw_infer_found {
+    char name[GW_INFER_MODEL_NAME_MAX + 1];
+    struct gw_infer_settings settings;
+    uint64_t versions[GW_INFER_VERSIONS_MAX]; // to be served, the highest first
+    uint32_t version_count;                   // at least 1
+};
+
+// All models there are. NOT_FOUND, INVALID, IO: DIR; LIMIT: more than GW_INFER_MODELS_MAX.
+BASE_NODISCARD enum base_status
+gw_infer_repository_list(const char *dir, struct gw_infer_names *out, struct base_error *error);
+// NOT_FOUND: no such model, or no version that it wants served; INVALID: its name or its settings,
+// something that is no folder; LIMIT: too many versions; IO.
+BASE_NODISCARD enum base_status gw_infer_repository_look(const char *dir, struct base_str name,
+                                                         struct gw_infer_found *out,
+                                                         struct base_error *error);
+// Loads the file of one version. NOT_FOUND, INVALID, TOO_LARGE, and what the engine says of it; the
+// text begins with MODEL/VERSION.
+BASE_NODISCARD enum base_status
+gw_infer_repository_load(const char *dir, const struct gw_infer_found *found, uint64_t version,
+                         struct eng_model **out_model, struct base_error *error);
+
+#endif

@@ -1,0 +1,421 @@
+// The threads that run models. Each takes the next batch of a version that may run one more, copies
+// the calls' inputs into a session, runs it, copies the outputs out and ends the calls. While
+// inputs or outputs are copied a call is held; while the model runs it is not needed, so one that
+// is cancelled or overdue ends at once, and the run stops when it was the last. A batch that fails
+// is run again call by call, so that nobody fails for what another one sent.
+#include "infer/infer_private.h"
+
+#include "base/check.h"
+#include "base/ckd.h"
+#include "base/clock.h"
+#include "infer/infer_classes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// ---- The next batch, with the lock
+
+static struct gw_infer_ticket *ticket_of(struct gw_infer_wait *wait)
+{
+    return (struct gw_infer_ticket *)(void *)((char *)wait -
+                                              offsetof(struct gw_infer_ticket, wait));
+}
+
+static void join(struct gw_infer_batch *batch, struct gw_infer_ticket *ticket)
+{
+    uint32_t last = batch->count;
+    batch->from[last] = last > 0 ? batch->from[last - 1] + batch->tickets[last - 1]->wait.rows : 0;
+    batch->tickets[last] = ticket;
+    batch->shape = ticket->wait.shape;
+    batch->count++;
+    batch->left++;
+    ticket->state = GW_INFER_HELD;
+    ticket->batch = batch;
+}
+
+static void begin(struct gw_infer_batch *batch, struct gw_infer_version *version,
+                  struct gw_infer_wait **waits, uint32_t count)
+{
+    batch->version = version;
+    version->refs++;
+    version->running++;
+    for (uint32_t i = 0; i < count; i++) {
+        join(batch, ticket_of(waits[i]));
+    }
+}
+
+// Whoever ran goes behind the others.
+static void move_last(struct gw_infer_service *service, struct gw_infer_version *version)
+{
+    struct gw_infer_version **at = &service->versions;
+    while (*at != version) {
+        at = &(*at)->next;
+    }
+    *at = version->next;
+    while (*at != NULL) {
+        at = &(*at)->next;
+    }
+    version->next = NULL;
+    *at = version;
+}
+
+// The best priority first, of all versions. False: none goes now; *out_look_us is when.
+static bool pick(struct gw_infer_service *service, struct gw_infer_batch *batch,
+                 uint64_t *out_look_us)
+{
+    struct gw_infer_wait *waits[GW_INFER_BATCH_MAX];
+    uint64_t now_us = base_clock_mono_us();
+    *out_look_us = UINT64_MAX;
+    for (uint32_t at = 0; at < GW_INFER_PRIORITIES; at++) {
+        for (struct gw_infer_version *version = service->versions; version != NULL;
+             version = version->next) {
+            uint64_t look_us = UINT64_MAX;
+            if (version->queue.first[at] == NULL || version->running >= version->instances) {
+                continue;
+            }
+            uint32_t count =
+                gw_infer_batch_take(&version->queue, &version->rules, now_us, waits, &look_us);
+            if (count > 0) {
+                begin(batch, version, waits, count);
+                move_last(service, version);
+                return true;
+            }
+            *out_look_us = look_us < *out_look_us ? look_us : *out_look_us;
+        }
+    }
+    return false;
+}
+
+// ---- Sessions, with the lock
+
+// One that is planned for this, else none while there may be more, else the one unused longest.
+static struct gw_infer_session *take_session(struct gw_infer_version *version, uint64_t shape,
+                                             uint32_t rows)
+{
+    struct gw_infer_session **last = NULL;
+    for (struct gw_infer_session **at = &version->idle; *at != NULL; at = &(*at)->next) {
+        struct gw_infer_session *session = *at;
+        if (session->shape == shape && session->rows == rows) {
+            *at = session->next;
+            return session;
+        }
+        last = at;
+    }
+    if (last == NULL || version->session_count < version->instances * GW_INFER_SESSIONS_MAX) {
+        version->session_count++;
+        return NULL;
+    }
+    struct gw_infer_session *session = *last;
+    *last = NULL;
+    return session;
+}
+
+static void give_session(struct gw_infer_version *version, struct gw_infer_session *session)
+{
+    if (session == NULL) {
+        version->session_count--;
+        return;
+    }
+    session->next = version->idle;
+    version->idle = session;
+}
+
+// ---- Inputs
+
+static enum base_status make_session(const struct gw_infer_service *service,
+                                     struct gw_infer_batch *batch, struct base_error *error)
+{
+    const struct eng_session_options options = {.memory_bytes_max = service->memory_bytes_max};
+    if (batch->session != NULL) {
+        return BASE_OK;
+    }
+    struct gw_infer_session *session = calloc(1, sizeof(*session));
+    if (session == NULL) {
+        return base_error_set(error, BASE_ERR_NOMEM, "no memory for a session");
+    }
+    enum base_status status =
+        eng_session_new(batch->version->engine, &options, &session->engine, error);
+    if (status != BASE_OK) {
+        free(session);
+        return status;
+    }
+    batch->session = session;
+    return BASE_OK;
+}
+
+// The rows of all calls behind one another, and the last one again up to the planned number.
+static enum base_status gather_rows(const struct gw_infer_batch *batch, size_t index,
+                                    struct base_error *error)
+{
+    struct eng_session *engine = batch->session->engine;
+    struct eng_desc desc = batch->tickets[0]->inputs[index]->desc;
+    struct eng_array array;
+    desc.dims[0] = batch->rows;
+    BASE_TRY(eng_session_resize(engine, index, &desc, error));
+    BASE_TRY(eng_session_input(engine, index, &array, error));
+    size_t size = eng_desc_bytes(&array.desc);
+    size_t row = size / batch->rows;
+    size_t at = 0;
+    for (uint32_t i = 0; i < batch->count; i++) {
+        const struct gw_infer_tensor *tensor = batch->tickets[i]->inputs[index];
+        base_check(tensor->bytes <= size - at);
+        if (tensor->bytes > 0) {
+            memcpy((uint8_t *)array.data + at, tensor->data, tensor->bytes);
+        }
+        at += tensor->bytes;
+    }
+    for (; at < size; at += row) {
+        memcpy((uint8_t *)array.data + at, (uint8_t *)array.data + at - row, row);
+    }
+    return BASE_OK;
+}
+
+static enum base_status gather(const struct gw_infer_service *service, struct gw_infer_batch *batch,
+                               struct base_error *error)
+{
+    size_t count = eng_model_input_count(batch->version->engine);
+    BASE_TRY(make_session(service, batch, error));
+    batch->session->shape = batch->shape;
+    batch->session->rows = batch->rows;
+    for (size_t i = 0; i < count; i++) {
+        if (batch->version->by_rows) {
+            BASE_TRY(gather_rows(batch, i, error));
+            continue;
+        }
+        const struct gw_infer_tensor *tensor = batch->tickets[0]->inputs[i];
+        const struct eng_array array = {tensor->desc, (void *)(uintptr_t)tensor->data};
+        BASE_TRY(eng_session_set_input(batch->session->engine, i, &array, error));
+    }
+    return BASE_OK;
+}
+
+// ---- Outputs
+
+static enum base_status copy_texts(struct base_arena *arena, struct eng_string *texts, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        texts[i].at = base_arena_copy(arena, texts[i].at, (size_t)texts[i].size);
+        if (texts[i].at == NULL && texts[i].size > 0) {
+            return BASE_ERR_NOMEM;
+        }
+    }
+    return BASE_OK;
+}
+
+// Rows `from` to `from + rows` of an output, or all of it.
+static enum base_status copy_output(const struct gw_infer_batch *batch,
+                                    struct gw_infer_ticket *ticket, size_t index, uint32_t from)
+{
+    const struct gw_infer_call *call = ticket->call;
+    struct gw_infer_tensor *out = &ticket->result.outputs[index];
+    struct eng_array array;
+    uint32_t port = ticket->outputs[index];
+    const char *name = eng_model_output(batch->version->engine, port)->name;
+    BASE_TRY(eng_session_output(batch->session->engine, port, &array, &ticket->error));
+    const uint8_t *data = array.data;
+    out->desc = array.desc;
+    out->binary = call->wish_count > 0 ? call->wishes[index].binary : call->binary_all;
+    if (batch->version->by_rows) {
+        if (array.desc.rank == 0 || array.desc.dims[0] != batch->rows) {
+            return base_error_set(&ticket->error, BASE_ERR_UNSUPPORTED,
+                                  "output '%.60s' has not a row for each of the input: max_batch "
+                                  "must be 1",
+                                  name);
+        }
+        out->desc.dims[0] = ticket->wait.rows;
+        data += eng_desc_bytes(&array.desc) / batch->rows * from;
+    }
+    out->bytes = eng_desc_bytes(&out->desc);
+    out->data = base_arena_copy(ticket->arena, data, out->bytes);
+    const char *copy = base_arena_text(ticket->arena, name, strlen(name));
+    out->name = base_str_of(copy);
+    if (out->data == NULL || copy == NULL ||
+        (out->desc.dtype == ENG_STRING &&
+         copy_texts(ticket->arena, (struct eng_string *)(uintptr_t)out->data,
+                    (size_t)eng_desc_count(&out->desc)) != BASE_OK)) {
+        return base_error_set(&ticket->error, BASE_ERR_NOMEM, "no room for output '%.60s'", name);
+    }
+    uint32_t classes = call->wish_count > 0 ? call->wishes[index].classes : 0;
+    return classes > 0 ? gw_infer_classify(ticket->arena, classes, out, &ticket->error) : BASE_OK;
+}
+
+static enum base_status scatter(const struct gw_infer_batch *batch, struct gw_infer_ticket *ticket,
+                                uint32_t from)
+{
+    struct gw_infer_result *result = &ticket->result;
+    const struct gw_infer_version *version = batch->version;
+    const char *name = base_arena_text(ticket->arena, version->name, strlen(version->name));
+    const char *text = base_arena_text(ticket->arena, version->text, strlen(version->text));
+    result->outputs =
+        base_arena_zalloc(ticket->arena, (ticket->output_count + 1) * sizeof(*result->outputs));
+    if (result->outputs == NULL || name == NULL || text == NULL) {
+        return base_error_set(&ticket->error, BASE_ERR_NOMEM, "no room for the outputs");
+    }
+    result->model = base_str_of(name);
+    result->version = base_str_of(text);
+    result->id = ticket->call->id;
+    result->output_count = ticket->output_count;
+    for (size_t i = 0; i < ticket->output_count; i++) {
+        BASE_TRY(copy_output(batch, ticket, i, from));
+    }
+    return BASE_OK;
+}
+
+// ---- A batch
+
+// With the lock: the inputs are copied, so nothing of the calls is needed. The latest deadline of
+// them; 0: one has none.
+static uint64_t let_go(struct gw_infer_service *service, struct gw_infer_batch *batch,
+                       struct gw_infer_ends *ends)
+{
+    uint64_t now_us = base_clock_mono_us();
+    uint64_t latest_us = 0;
+    for (uint32_t i = 0; i < batch->count; i++) {
+        struct gw_infer_ticket *ticket = batch->tickets[i];
+        bool late = ticket->wait.deadline_us <= now_us;
+        ticket->state = GW_INFER_RUNNING;
+        latest_us = ticket->wait.deadline_us > latest_us ? ticket->wait.deadline_us : latest_us;
+        if (ticket->cancelled || late) {
+            gw_infer_end(service, ticket, late ? BASE_ERR_TIMEOUT : BASE_ERR_CLOSED, ends);
+        }
+    }
+    return latest_us == UINT64_MAX ? 0 : latest_us;
+}
+
+static void count_run(struct gw_infer_batch *batch, uint64_t began_us, uint64_t ended_us)
+{
+    struct gw_infer_version *version = batch->version;
+    uint64_t us = ended_us - began_us;
+    version->figures.batches++;
+    version->figures.run_us += us;
+    version->batch_us = version->batch_us == 0 ? us : (version->batch_us * 7 + us) / 8;
+    for (uint32_t i = 0; i < batch->count; i++) {
+        if (batch->tickets[i] != NULL) {
+            version->figures.queue_us += began_us - batch->tickets[i]->wait.arrived_us;
+        }
+    }
+}
+
+// With the lock, before and after: runs the session. What the engine says.
+static enum base_status run(struct gw_infer_service *service, struct gw_infer_batch *batch,
+                            struct base_error *error)
+{
+    struct gw_infer_ends ends = {0};
+    pthread_mutex_unlock(&service->lock);
+    uint64_t began_us = base_clock_mono_us();
+    enum base_status status = gather(service, batch, error);
+    pthread_mutex_lock(&service->lock);
+    const struct eng_run_options limits = {.deadline_us = let_go(service, batch, &ends),
+                                           .stop = &batch->stop};
+    pthread_mutex_unlock(&service->lock);
+    gw_infer_ends_run(&ends);
+    if (status == BASE_OK) {
+        status = eng_session_run(batch->session->engine, &limits, error);
+    }
+    pthread_mutex_lock(&service->lock);
+    if (status == BASE_OK) {
+        count_run(batch, began_us, base_clock_mono_us());
+    }
+    return status;
+}
+
+// With the lock, before and after: what is left of the batch gets its outputs.
+static void answer(struct gw_infer_service *service, struct gw_infer_batch *batch,
+                   struct gw_infer_ends *ends)
+{
+    enum base_status statuses[GW_INFER_BATCH_MAX];
+    for (uint32_t i = 0; i < batch->count; i++) {
+        if (batch->tickets[i] != NULL) {
+            batch->tickets[i]->state = GW_INFER_HELD;
+        }
+    }
+    pthread_mutex_unlock(&service->lock);
+    for (uint32_t i = 0; i < batch->count; i++) {
+        statuses[i] =
+            batch->tickets[i] != NULL ? scatter(batch, batch->tickets[i], batch->from[i]) : BASE_OK;
+    }
+    pthread_mutex_lock(&service->lock);
+    for (uint32_t i = 0; i < batch->count; i++) {
+        if (batch->tickets[i] != NULL) {
+            gw_infer_end(service, batch->tickets[i], statuses[i], ends);
+        }
+    }
+}
+
+// With the lock: all that is left ends so.
+static void fail(struct gw_infer_service *service, struct gw_infer_batch *batch,
+                 const struct base_error *error, struct gw_infer_ends *ends)
+{
+    for (uint32_t i = 0; i < batch->count; i++) {
+        if (batch->tickets[i] != NULL) {
+            batch->tickets[i]->error = *error;
+            gw_infer_end(service, batch->tickets[i], error->status, ends);
+        }
+    }
+}
+
+// With the lock, before and after. True: it failed, and each of its calls may do better alone.
+static bool serve(struct gw_infer_service *service, struct gw_infer_batch *batch)
+{
+    struct gw_infer_ends ends = {0};
+    struct base_error error = {0};
+    struct gw_infer_version *version = batch->version;
+    uint32_t last = batch->count - 1;
+    uint32_t rows = batch->from[last] + batch->tickets[last]->wait.rows;
+    batch->rows = version->by_rows ? gw_infer_plan_rows(rows, version->rules.rows_max) : 0;
+    batch->session = take_session(version, batch->shape, batch->rows);
+    enum base_status status = run(service, batch, &error);
+    bool again = status != BASE_OK && status != BASE_ERR_TIMEOUT && batch->count > 1;
+    if (status == BASE_OK) {
+        answer(service, batch, &ends);
+    } else if (!again) {
+        fail(service, batch, &error, &ends);
+    }
+    give_session(version, batch->session);
+    pthread_mutex_unlock(&service->lock);
+    gw_infer_ends_run(&ends);
+    pthread_mutex_lock(&service->lock);
+    return again;
+}
+
+// The same: each call that is left, in a batch of its own.
+static void serve_alone(struct gw_infer_service *service, struct gw_infer_batch *batch)
+{
+    for (uint32_t i = 0; i < batch->count; i++) {
+        struct gw_infer_batch one = {.version = batch->version};
+        struct gw_infer_ticket *ticket = batch->tickets[i];
+        if (ticket == NULL) {
+            continue; // it ended meanwhile
+        }
+        batch->tickets[i] = NULL;
+        batch->left--;
+        join(&one, ticket);
+        (void)serve(service, &one);
+    }
+}
+
+void *gw_infer_run_main(void *arg)
+{
+    struct gw_infer_service *service = arg;
+    pthread_mutex_lock(&service->lock);
+    while (!service->stopping) {
+        struct gw_infer_batch batch = {0};
+        struct gw_infer_ends ends = {0};
+        uint64_t look_us;
+        if (!pick(service, &batch, &look_us)) {
+            gw_infer_wait_until(&service->work, &service->lock, look_us);
+            continue;
+        }
+        if (serve(service, &batch)) {
+            serve_alone(service, &batch);
+        }
+        batch.version->running--;
+        gw_infer_version_drop(service, batch.version, &ends);
+        pthread_cond_signal(&service->work); // another batch may have waited for the instance
+        pthread_mutex_unlock(&service->lock);
+        gw_infer_ends_run(&ends);
+        pthread_mutex_lock(&service->lock);
+    }
+    pthread_mutex_unlock(&service->lock);
+    return NULL;
+}

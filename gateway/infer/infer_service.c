@@ -1,0 +1,455 @@
+// The service's life, and that of a call: checked, queued or refused, ended once. The keeper is a
+// thread that ends calls whose deadline has passed, whether they wait or run. What is shared is
+// behind one lock; `done` and whatever frees memory runs when the lock is free (gw_infer_ends_run).
+// infer_run.c has the threads that run models, infer_models.c what is loaded.
+#include "infer/infer_private.h"
+
+#include "base/check.h"
+#include "base/ckd.h"
+#include "base/clock.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define KEEPER_STEP_US UINT64_C(1000) // between two looks at deadlines
+#define SECOND_US      UINT64_C(1000000)
+
+void gw_infer_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t until_us)
+{
+    if (until_us == UINT64_MAX) {
+        pthread_cond_wait(cond, lock);
+        return;
+    }
+    struct timespec until = {.tv_sec = (time_t)(until_us / SECOND_US),
+                             .tv_nsec = (long)(until_us % SECOND_US * 1000)};
+    (void)pthread_cond_timedwait(cond, lock, &until);
+}
+
+// ---- Ends
+
+void gw_infer_version_free(struct gw_infer_version *version)
+{
+    if (version == NULL) {
+        return;
+    }
+    while (version->idle != NULL) {
+        struct gw_infer_session *session = version->idle;
+        version->idle = session->next;
+        eng_session_free(session->engine);
+        free(session);
+    }
+    eng_model_unref(version->engine);
+    free(version);
+}
+
+void gw_infer_version_drop(struct gw_infer_service *service, struct gw_infer_version *version,
+                           struct gw_infer_ends *ends)
+{
+    base_check(version->refs > 0);
+    if (--version->refs > 0) {
+        return;
+    }
+    struct gw_infer_version **at = &service->versions;
+    while (*at != version) {
+        at = &(*at)->next;
+    }
+    *at = version->next;
+    version->next_dead = ends->dead;
+    ends->dead = version;
+}
+
+static void leave_batch(struct gw_infer_ticket *ticket)
+{
+    struct gw_infer_batch *batch = ticket->batch;
+    for (uint32_t i = 0; i < batch->count; i++) {
+        if (batch->tickets[i] == ticket) {
+            batch->tickets[i] = NULL;
+        }
+    }
+    ticket->batch = NULL;
+    base_check(batch->left > 0);
+    if (--batch->left == 0) {
+        atomic_store_explicit(&batch->stop, true, memory_order_relaxed);
+    }
+}
+
+static void count_end(struct gw_infer_ticket *ticket, enum base_status status)
+{
+    struct gw_infer_figures *figures = &ticket->version->figures;
+    figures->calls += status == BASE_OK;
+    figures->rows += status == BASE_OK ? ticket->wait.rows : 0;
+    figures->refused += status == BASE_ERR_LIMIT;
+    figures->timed_out += status == BASE_ERR_TIMEOUT;
+    figures->cancelled += status == BASE_ERR_CLOSED;
+    figures->failed += status != BASE_OK && status != BASE_ERR_LIMIT &&
+                       status != BASE_ERR_TIMEOUT && status != BASE_ERR_CLOSED;
+}
+
+void gw_infer_end(struct gw_infer_service *service, struct gw_infer_ticket *ticket,
+                  enum base_status status, struct gw_infer_ends *ends)
+{
+    base_check(ticket->state != GW_INFER_NEW && ticket->state != GW_INFER_DONE);
+    if (ticket->state == GW_INFER_WAITING) {
+        gw_infer_queue_remove(&ticket->version->queue, &ticket->wait);
+    } else {
+        leave_batch(ticket);
+    }
+    *ticket->prev = ticket->next;
+    if (ticket->next != NULL) {
+        ticket->next->prev = ticket->prev;
+    }
+    service->ticket_count--;
+    ticket->state = GW_INFER_DONE;
+    ticket->status = status;
+    count_end(ticket, status);
+    gw_infer_version_drop(service, ticket->version, ends);
+    ticket->version = NULL;
+    ticket->next = ends->tickets;
+    ends->tickets = ticket;
+}
+
+void gw_infer_ends_run(struct gw_infer_ends *ends)
+{
+    while (ends->tickets != NULL) {
+        struct gw_infer_ticket *ticket = ends->tickets;
+        ends->tickets = ticket->next;
+        ticket->done(ticket);
+    }
+    while (ends->dead != NULL) {
+        struct gw_infer_version *version = ends->dead;
+        ends->dead = version->next_dead;
+        gw_infer_version_free(version);
+    }
+}
+
+// ---- A call comes
+
+static void refuse_now(struct gw_infer_ticket *ticket, enum base_status status)
+{
+    ticket->state = GW_INFER_DONE;
+    ticket->status = status;
+    ticket->done(ticket);
+}
+
+static struct gw_infer_ticket *ticket_of(struct gw_infer_wait *wait)
+{
+    return (struct gw_infer_ticket *)(void *)((char *)wait -
+                                              offsetof(struct gw_infer_ticket, wait));
+}
+
+// The last one that would go after a call of this priority; NULL: there is none.
+static struct gw_infer_ticket *last_behind(const struct gw_infer_version *version,
+                                           uint32_t priority)
+{
+    for (uint32_t at = GW_INFER_PRIORITIES; at-- > priority + 1;) {
+        if (version->queue.last[at] != NULL) {
+            return ticket_of(version->queue.last[at]);
+        }
+    }
+    return NULL;
+}
+
+static uint32_t seconds_of(uint64_t us)
+{
+    uint64_t seconds = us / SECOND_US + 1;
+    return seconds < GW_INFER_TIMEOUT_US_MAX / SECOND_US ? (uint32_t)seconds
+                                                         : GW_INFER_TIMEOUT_US_MAX / SECOND_US;
+}
+
+// Is there a place for it in the queue, and would it be run in time?
+static enum base_status admit(struct gw_infer_service *service, struct gw_infer_ticket *ticket,
+                              struct gw_infer_ends *ends)
+{
+    struct gw_infer_version *version = ticket->version;
+    const struct gw_infer_pace pace = {version->batch_us, version->instances, version->running};
+    uint64_t expected_us =
+        gw_infer_expected_us(&version->queue, &version->rules, &pace, ticket->wait.priority);
+    ticket->retry_after_s = seconds_of(expected_us);
+    if (service->draining) {
+        return base_error_set(&ticket->error, BASE_ERR_BUSY, "the service is about to end");
+    }
+    if (base_sat_add_u64(ticket->wait.arrived_us, expected_us) > ticket->wait.deadline_us) {
+        return base_error_set(&ticket->error, BASE_ERR_LIMIT,
+                              "calls before it would take longer than its timeout");
+    }
+    if (version->queue.count < version->queue_max && service->ticket_count < GW_INFER_CALLS_MAX) {
+        return BASE_OK;
+    }
+    struct gw_infer_ticket *last = last_behind(version, ticket->wait.priority);
+    if (last == NULL) {
+        return base_error_set(&ticket->error, BASE_ERR_LIMIT, "too many calls wait for the model");
+    }
+    (void)base_error_set(&last->error, BASE_ERR_LIMIT, "calls of a better priority took its place");
+    gw_infer_end(service, last, BASE_ERR_LIMIT, ends);
+    return BASE_OK;
+}
+
+// With the lock, and a reference of the version in the ticket.
+static void enqueue(struct gw_infer_service *service, struct gw_infer_ticket *ticket)
+{
+    ticket->next = service->tickets;
+    ticket->prev = &service->tickets;
+    if (ticket->next != NULL) {
+        ticket->next->prev = &ticket->next;
+    }
+    service->tickets = ticket;
+    service->ticket_count++;
+    ticket->state = GW_INFER_WAITING;
+    gw_infer_queue_put(&ticket->version->queue, &ticket->wait);
+    if (ticket->wait.deadline_us < service->watch_us) {
+        pthread_cond_signal(&service->watch);
+    }
+    pthread_cond_signal(&service->work);
+}
+
+static uint64_t deadline_of(const struct gw_infer_ticket *ticket, uint64_t now_us)
+{
+    uint64_t asked_us = ticket->call->timeout_us != 0
+                            ? base_sat_add_u64(now_us, ticket->call->timeout_us)
+                            : UINT64_MAX;
+    return ticket->deadline_us != 0 && ticket->deadline_us < asked_us ? ticket->deadline_us
+                                                                      : asked_us;
+}
+
+void gw_infer_submit(struct gw_infer_service *service, struct gw_infer_ticket *ticket)
+{
+    struct gw_infer_ends ends = {0};
+    uint64_t now_us = base_clock_mono_us();
+    base_check(ticket->state == GW_INFER_NEW);
+    pthread_mutex_lock(&service->lock);
+    ticket->version =
+        gw_infer_find(service, ticket->call->model, ticket->call->version, &ticket->error);
+    if (ticket->version != NULL) {
+        ticket->version->refs++;
+    }
+    pthread_mutex_unlock(&service->lock);
+    if (ticket->version == NULL) {
+        refuse_now(ticket, ticket->error.status);
+        return;
+    }
+    ticket->wait.arrived_us = now_us;
+    ticket->wait.deadline_us = deadline_of(ticket, now_us);
+    enum base_status status = gw_infer_check(ticket->version, ticket);
+    pthread_mutex_lock(&service->lock);
+    if (status == BASE_OK) {
+        status = admit(service, ticket, &ends);
+    }
+    if (status == BASE_OK) {
+        enqueue(service, ticket);
+    } else {
+        ticket->version->figures.refused += status == BASE_ERR_LIMIT;
+        gw_infer_version_drop(service, ticket->version, &ends);
+        ticket->version = NULL;
+    }
+    pthread_mutex_unlock(&service->lock);
+    gw_infer_ends_run(&ends);
+    if (status != BASE_OK) { // else it is no longer ours
+        refuse_now(ticket, status);
+    }
+}
+
+void gw_infer_cancel(struct gw_infer_service *service, struct gw_infer_ticket *ticket)
+{
+    struct gw_infer_ends ends = {0};
+    pthread_mutex_lock(&service->lock);
+    if (ticket->state == GW_INFER_WAITING || ticket->state == GW_INFER_RUNNING) {
+        (void)base_error_set(&ticket->error, BASE_ERR_CLOSED, "the caller is gone");
+        gw_infer_end(service, ticket, BASE_ERR_CLOSED, &ends);
+    } else {
+        ticket->cancelled = true;
+    }
+    pthread_mutex_unlock(&service->lock);
+    gw_infer_ends_run(&ends);
+}
+
+// ---- Deadlines
+
+// With the lock: ends what is over; when to look again.
+static uint64_t end_overdue(struct gw_infer_service *service, uint64_t now_us,
+                            struct gw_infer_ends *ends)
+{
+    uint64_t look_us = UINT64_MAX;
+    struct gw_infer_ticket *next;
+    for (struct gw_infer_ticket *ticket = service->tickets; ticket != NULL; ticket = next) {
+        uint64_t deadline_us = ticket->wait.deadline_us;
+        next = ticket->next;
+        if (deadline_us <= now_us && ticket->state != GW_INFER_HELD) {
+            (void)base_error_set(&ticket->error, BASE_ERR_TIMEOUT, "not done within its timeout");
+            gw_infer_end(service, ticket, BASE_ERR_TIMEOUT, ends);
+        } else if (deadline_us < look_us) {
+            look_us = deadline_us;
+        }
+    }
+    uint64_t least_us = now_us + KEEPER_STEP_US;
+    return look_us > least_us ? look_us : least_us;
+}
+
+static void *keeper_main(void *arg)
+{
+    struct gw_infer_service *service = arg;
+    pthread_mutex_lock(&service->lock);
+    while (!service->stopping) {
+        struct gw_infer_ends ends = {0};
+        service->watch_us = end_overdue(service, base_clock_mono_us(), &ends);
+        if (ends.tickets != NULL || ends.dead != NULL) {
+            pthread_mutex_unlock(&service->lock);
+            gw_infer_ends_run(&ends);
+            pthread_mutex_lock(&service->lock);
+        } else {
+            gw_infer_wait_until(&service->watch, &service->lock, service->watch_us);
+        }
+    }
+    pthread_mutex_unlock(&service->lock);
+    return NULL;
+}
+
+// ---- Life
+
+static void make_locks(struct gw_infer_service *service)
+{
+    pthread_condattr_t by_clock;
+    pthread_condattr_init(&by_clock);
+    pthread_condattr_setclock(&by_clock, CLOCK_MONOTONIC);
+    pthread_mutex_init(&service->lock, NULL);
+    pthread_mutex_init(&service->load_lock, NULL);
+    pthread_cond_init(&service->work, &by_clock);
+    pthread_cond_init(&service->watch, &by_clock);
+    pthread_condattr_destroy(&by_clock);
+}
+
+static enum base_status start_threads(struct gw_infer_service *service, struct base_error *error)
+{
+    if (pthread_create(&service->keeper, NULL, keeper_main, service) != 0) {
+        return base_error_set(error, BASE_ERR_NOMEM, "cannot start a thread");
+    }
+    service->keeper_started = true;
+    for (; service->started_count < service->thread_count; service->started_count++) {
+        if (pthread_create(&service->threads[service->started_count], NULL, gw_infer_run_main,
+                           service) != 0) {
+            return base_error_set(error, BASE_ERR_NOMEM, "cannot start a thread");
+        }
+    }
+    return BASE_OK;
+}
+
+// What can be loaded is; what cannot says so.
+static enum base_status load_all(struct gw_infer_service *service, struct base_error *error)
+{
+    struct gw_infer_names *names = malloc(sizeof(*names));
+    if (names == NULL) {
+        return base_error_set(error, BASE_ERR_NOMEM, "no memory for the models' names");
+    }
+    enum base_status status = gw_infer_repository_list(service->dir, names, error);
+    for (uint32_t i = 0; status == BASE_OK && i < names->count; i++) {
+        struct base_error why = {0};
+        struct base_str name = base_str_of(names->names[i]);
+        if (service->explicit_models) {
+            continue;
+        }
+        if (gw_infer_load(service, name, &why) != BASE_OK) {
+            base_log_error(service->log, "infer", "not loaded: %s", why.text);
+        }
+    }
+    free(names);
+    return status;
+}
+
+static uint32_t thread_count(uint32_t wanted)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t count = wanted != 0 ? wanted : cores > 0 ? (uint32_t)cores : 1;
+    return count < GW_INFER_THREADS_MAX ? count : GW_INFER_THREADS_MAX;
+}
+
+enum base_status gw_infer_service_new(const struct gw_infer_options *options,
+                                      struct gw_infer_service **out_service,
+                                      struct base_error *error)
+{
+    struct gw_infer_service *service = calloc(1, sizeof(*service));
+    if (service == NULL) {
+        return base_error_set(error, BASE_ERR_NOMEM, "no memory for the inference service");
+    }
+    make_locks(service);
+    service->watch_us = UINT64_MAX;
+    service->thread_count = thread_count(options->threads);
+    service->explicit_models = options->explicit_models;
+    service->memory_bytes_max = options->memory_bytes_max;
+    service->hash_key = options->hash_key;
+    service->log = options->log;
+    service->dir = strdup(options->models_dir);
+    enum base_status status = service->dir != NULL
+                                  ? load_all(service, error)
+                                  : base_error_set(error, BASE_ERR_NOMEM, "no memory for a name");
+    if (status == BASE_OK) {
+        status = start_threads(service, error);
+    }
+    if (status != BASE_OK) {
+        gw_infer_service_free(service);
+        return status;
+    }
+    *out_service = service;
+    return BASE_OK;
+}
+
+void gw_infer_service_drain(struct gw_infer_service *service)
+{
+    pthread_mutex_lock(&service->lock);
+    service->draining = true;
+    pthread_mutex_unlock(&service->lock);
+}
+
+// With the lock: every call that may end does; the rest ends with its batch, which stops.
+static void end_all(struct gw_infer_service *service, struct gw_infer_ends *ends)
+{
+    struct gw_infer_ticket *next;
+    service->draining = true;
+    service->stopping = true;
+    for (struct gw_infer_ticket *ticket = service->tickets; ticket != NULL; ticket = next) {
+        next = ticket->next;
+        if (ticket->state == GW_INFER_HELD) {
+            ticket->cancelled = true;
+            continue;
+        }
+        (void)base_error_set(&ticket->error, BASE_ERR_CLOSED, "the service ended");
+        gw_infer_end(service, ticket, BASE_ERR_CLOSED, ends);
+    }
+    pthread_cond_broadcast(&service->work);
+    pthread_cond_broadcast(&service->watch);
+}
+
+void gw_infer_service_free(struct gw_infer_service *service)
+{
+    struct gw_infer_ends ends = {0};
+    if (service == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&service->lock);
+    end_all(service, &ends);
+    pthread_mutex_unlock(&service->lock);
+    gw_infer_ends_run(&ends);
+    for (uint32_t i = 0; i < service->started_count; i++) {
+        pthread_join(service->threads[i], NULL);
+    }
+    if (service->keeper_started) {
+        pthread_join(service->keeper, NULL);
+    }
+    base_check(service->tickets == NULL);
+    for (uint32_t i = 0; i < service->model_count; i++) {
+        struct gw_infer_model *model = service->models[i];
+        for (uint32_t k = 0; k < model->version_count; k++) {
+            gw_infer_version_drop(service, model->versions[k], &ends);
+        }
+        free(model);
+    }
+    gw_infer_ends_run(&ends);
+    pthread_cond_destroy(&service->watch);
+    pthread_cond_destroy(&service->work);
+    pthread_mutex_destroy(&service->lock);
+    pthread_mutex_destroy(&service->load_lock);
+    free(service->dir);
+    free(service);
+}

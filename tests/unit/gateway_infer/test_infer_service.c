@@ -1,0 +1,478 @@
+// Calls of the inference service on threads of its own: results beside what the model says, calls
+// put together, deadlines, callers that go, queues that are full, models that come and go.
+#include "infer_kit.h"
+#include "onnx_bytes.h"
+
+#include "base/alloc.h"
+#include "infer/infer_service.h"
+
+#include <pthread.h>
+
+#define ARENA_MAX ((size_t)1 << 24)
+
+struct seen {
+    pthread_mutex_t lock;
+    pthread_cond_t more;
+    uint32_t done;
+};
+
+struct ask {
+    struct gw_infer_ticket ticket; // first: done finds the rest by it
+    struct base_arena arena;
+    struct gw_infer_call call;
+    struct gw_infer_tensor input;
+    float x[64 * 3];
+    struct seen *seen;
+    uint32_t ends;
+};
+
+struct world {
+    struct infer_kit kit;
+    struct seen seen;
+    struct gw_infer_service *service;
+    struct base_log log;
+};
+
+static void done(struct gw_infer_ticket *ticket)
+{
+    struct ask *ask = (struct ask *)ticket;
+    pthread_mutex_lock(&ask->seen->lock);
+    ask->ends++;
+    ask->seen->done++;
+    pthread_cond_broadcast(&ask->seen->more);
+    pthread_mutex_unlock(&ask->seen->lock);
+}
+
+static void wait_for(struct seen *seen, uint32_t count)
+{
+    pthread_mutex_lock(&seen->lock);
+    while (seen->done < count) {
+        pthread_cond_wait(&seen->more, &seen->lock);
+    }
+    pthread_mutex_unlock(&seen->lock);
+}
+
+static void begin(struct world *world)
+{
+    *world = (struct world){0};
+    pthread_mutex_init(&world->seen.lock, NULL);
+    pthread_cond_init(&world->seen.more, NULL);
+    infer_kit_begin(&world->kit);
+}
+
+static void start(struct world *world, uint32_t threads)
+{
+    struct base_error error = {0};
+    base_log_stderr(&world->log, BASE_LOG_WARN); // why a model is not loaded
+    const struct gw_infer_options options = {
+        .models_dir = world->kit.dir, .threads = threads, .log = &world->log};
+    if (gw_infer_service_new(&options, &world->service, &error) != BASE_OK) {
+        fail_msg("%s", error.text);
+    }
+}
+
+static void end(struct world *world)
+{
+    gw_infer_service_free(world->service);
+    infer_kit_end(&world->kit);
+    pthread_cond_destroy(&world->seen.more);
+    pthread_mutex_destroy(&world->seen.lock);
+}
+
+static struct ask *ask_new(struct world *world, const char *model, uint32_t rows)
+{
+    struct ask *ask = calloc(1, sizeof(*ask));
+    assert_non_null(ask);
+    base_arena_init(&ask->arena, base_alloc_heap(), 0, ARENA_MAX);
+    ask->seen = &world->seen;
+    ask->input = (struct gw_infer_tensor){.name = BASE_STR("x"),
+                                          .desc = {ENG_F32, 2, {rows, 3}},
+                                          .data = ask->x,
+                                          .bytes = rows * 3 * sizeof(float)};
+    ask->call = (struct gw_infer_call){.model = base_str_of(model),
+                                       .priority = GW_INFER_PRIORITY_USUAL,
+                                       .inputs = &ask->input,
+                                       .input_count = 1};
+    ask->ticket = (struct gw_infer_ticket){.call = &ask->call, .arena = &ask->arena, .done = done};
+    return ask;
+}
+
+static void ask_free(struct ask *ask)
+{
+    assert_int_equal(ask->ends, 1);
+    base_arena_done(&ask->arena);
+    free(ask);
+}
+
+// One call, waited for.
+static struct ask *ask_one(struct world *world, struct ask *ask)
+{
+    pthread_mutex_lock(&world->seen.lock);
+    uint32_t before = world->seen.done;
+    pthread_mutex_unlock(&world->seen.lock);
+    gw_infer_submit(world->service, &ask->ticket);
+    wait_for(&world->seen, before + 1);
+    return ask;
+}
+
+static void check_relu(const struct ask *ask)
+{
+    static const float w[3] = {1, -2, 3};
+    const struct gw_infer_tensor *y = &ask->ticket.result.outputs[0];
+    size_t count = ask->input.bytes / sizeof(float);
+    assert_int_equal(ask->ticket.status, BASE_OK);
+    assert_int_equal(ask->ticket.result.output_count, 1);
+    assert_int_equal(y->bytes, ask->input.bytes);
+    assert_int_equal(y->desc.dims[0], ask->input.desc.dims[0]);
+    for (size_t i = 0; i < count; i++) {
+        float sum = ask->x[i] + w[i % 3];
+        float wanted = sum > 0 ? sum : 0;
+        assert_true(((const float *)y->data)[i] == wanted);
+    }
+}
+
+static void test_calls_are_put_together(void **state)
+{
+    struct world world;
+    struct ask *asks[60];
+    struct base_prng prng;
+    struct gw_infer_row *rows = NULL;
+    size_t count = 0;
+    (void)state;
+    test_seed(&prng);
+    begin(&world);
+    infer_kit_add(&world.kit, "m", "1", NULL);
+    infer_kit_text(&world.kit, "m/model.conf", "max_batch = 64\nbatch_delay_us = 50000\n");
+    start(&world, 2);
+    for (uint32_t i = 0; i < TEST_COUNT(asks); i++) {
+        asks[i] = ask_new(&world, "m", 1 + i % 5);
+        for (size_t k = 0; k < TEST_COUNT(asks[i]->x); k++) {
+            asks[i]->x[k] = (float)(int32_t)(base_prng_next(&prng) % 21) - 10;
+        }
+        gw_infer_submit(world.service, &asks[i]->ticket);
+    }
+    wait_for(&world.seen, TEST_COUNT(asks));
+    for (uint32_t i = 0; i < TEST_COUNT(asks); i++) {
+        check_relu(asks[i]);
+    }
+    const struct gw_infer_call all = {0};
+    assert_int_equal(gw_infer_rows(world.service, &all, &asks[0]->arena, &rows, &count), BASE_OK);
+    assert_int_equal(count, 1);
+    assert_int_equal(rows[0].figures.calls, TEST_COUNT(asks));
+    assert_int_equal(rows[0].figures.rows, 180);
+    assert_true(rows[0].figures.batches >= 3 && rows[0].figures.batches < TEST_COUNT(asks));
+    for (uint32_t i = 0; i < TEST_COUNT(asks); i++) {
+        ask_free(asks[i]);
+    }
+    end(&world);
+}
+
+static void expect(struct world *world, struct ask *ask, enum base_status status, const char *says)
+{
+    (void)ask_one(world, ask);
+    assert_int_equal(ask->ticket.status, status);
+    assert_string_equal(ask->ticket.error.text, says);
+    ask_free(ask);
+}
+
+static void test_wrong_calls(void **state)
+{
+    struct world world;
+    struct ask *ask;
+    const struct gw_infer_wish wish = {.name = BASE_STR("z")};
+    (void)state;
+    begin(&world);
+    infer_kit_add(&world.kit, "m", "3", NULL);
+    infer_kit_text(&world.kit, "m/model.conf", "max_batch = 4");
+    start(&world, 1);
+    expect(&world, ask_new(&world, "n", 1), BASE_ERR_NOT_FOUND,
+           "model 'n': there is none of this name");
+    ask = ask_new(&world, "m", 1);
+    ask->call.version = BASE_STR("1");
+    expect(&world, ask, BASE_ERR_NOT_FOUND, "model 'm': version '1' is not served");
+    expect(&world, ask_new(&world, "m", 5), BASE_ERR_TOO_LARGE,
+           "5 rows: the model takes 1 to 4 in a call");
+    ask = ask_new(&world, "m", 1);
+    ask->input.name = BASE_STR("q");
+    expect(&world, ask, BASE_ERR_INVALID, "input 'q': the model has none of this name");
+    ask = ask_new(&world, "m", 1);
+    ask->call.input_count = 0;
+    expect(&world, ask, BASE_ERR_INVALID, "input 'x': is missing");
+    ask = ask_new(&world, "m", 1);
+    ask->input.desc.dtype = ENG_F64;
+    expect(&world, ask, BASE_ERR_INVALID, "input 'x': is double, the model takes float");
+    ask = ask_new(&world, "m", 3);
+    ask->input.desc = (struct eng_desc){ENG_F32, 2, {1, 9}};
+    expect(&world, ask, BASE_ERR_INVALID, "input 'x': is float[1,9], the model takes float[?,3]");
+    ask = ask_new(&world, "m", 1);
+    ask->call.wishes = (struct gw_infer_wish *)(uintptr_t)&wish;
+    ask->call.wish_count = 1;
+    expect(&world, ask, BASE_ERR_INVALID, "output 'z': the model has none of this name");
+    end(&world);
+}
+
+static void test_classes(void **state)
+{
+    struct world world;
+    struct gw_infer_wish wish = {.name = BASE_STR("y"), .classes = 2};
+    (void)state;
+    begin(&world);
+    infer_kit_add(&world.kit, "m", "1", NULL);
+    start(&world, 1);
+    struct ask *ask = ask_new(&world, "m", 2);
+    const float x[6] = {0, 4.5F, 0, 9, 2, 4};
+    memcpy(ask->x, x, sizeof(x));
+    ask->call.wishes = &wish;
+    ask->call.wish_count = 1;
+    (void)ask_one(&world, ask);
+    assert_int_equal(ask->ticket.status, BASE_OK);
+    const struct gw_infer_tensor *y = &ask->ticket.result.outputs[0];
+    const struct eng_string *texts = y->data;
+    static const char *const wanted[4] = {"3:2", "2.5:1", "10:0", "7:2"};
+    assert_int_equal(y->desc.dtype, ENG_STRING);
+    assert_int_equal(y->desc.dims[1], 2);
+    for (size_t i = 0; i < TEST_COUNT(wanted); i++) {
+        assert_int_equal(texts[i].size, strlen(wanted[i]));
+        assert_memory_equal(texts[i].at, wanted[i], strlen(wanted[i]));
+    }
+    ask_free(ask);
+    end(&world);
+}
+
+static const int64_t open_dims[] = {-1, -1}; // so that no load plans it
+
+static void add_input(struct base_buffer *graph, const char *name, enum eng_dtype dtype,
+                      uint32_t rank)
+{
+    ob_take(graph, OB_GRAPH_INPUT, ob_value(name, dtype, rank, open_dims));
+}
+
+// y = x, through a loop that ends when the sum of x is not below a million: for ever, as far as a
+// test is concerned, so whoever is behind it waits until somebody stops it.
+static void add_endless(const struct infer_kit *kit, const char *name)
+{
+    struct base_buffer graph = ob_new();
+    struct base_buffer body = ob_new();
+    char path[64];
+    const float limit = 1e6F;
+    add_input(&body, "i", ENG_I64, 0);
+    add_input(&body, "go", ENG_BOOL, 0);
+    add_input(&body, "s", ENG_F32, 2);
+    struct base_buffer sum = ob_node("ReduceSum", "sum", "s", "t");
+    ob_attr_int(&sum, "keepdims", 0);
+    ob_take(&body, OB_GRAPH_NODE, sum);
+    ob_take(&body, OB_GRAPH_INITIALIZER,
+            ob_raw_tensor("limit", ENG_F32, 0, NULL, &limit, sizeof(limit)));
+    ob_take(&body, OB_GRAPH_NODE, ob_node("Less", "less", "t,limit", "more"));
+    ob_take(&body, OB_GRAPH_NODE, ob_node("Identity", "keep", "s", "next"));
+    ob_take(&body, OB_GRAPH_OUTPUT, ob_value("more", ENG_BOOL, 0, NULL));
+    ob_take(&body, OB_GRAPH_OUTPUT, ob_value("next", ENG_F32, 2, open_dims));
+    ob_text(&body, OB_GRAPH_NAME, "b");
+    add_input(&graph, "x", ENG_F32, 2);
+    struct base_buffer node = ob_node("Loop", "loop", ",,x", "y");
+    ob_attr_graph(&node, "body", body);
+    ob_take(&graph, OB_GRAPH_NODE, node);
+    ob_take(&graph, OB_GRAPH_OUTPUT, ob_value("y", ENG_F32, 2, open_dims));
+    ob_text(&graph, OB_GRAPH_NAME, "g");
+    struct base_buffer model = ob_model(8, 13, graph);
+    infer_kit_folder(kit, name);
+    snprintf(path, sizeof(path), "%s/1", name);
+    infer_kit_folder(kit, path);
+    snprintf(path, sizeof(path), "%s/1/model.onnx", name);
+    infer_kit_write(kit, path, model.data, model.size);
+    base_buffer_done(&model);
+}
+
+static struct gw_infer_figures figures_of(struct world *world, const char *model)
+{
+    struct base_arena arena;
+    struct gw_infer_row *rows = NULL;
+    size_t count = 0;
+    const struct gw_infer_call named = {.model = base_str_of(model)};
+    base_arena_init(&arena, base_alloc_heap(), 0, 0);
+    assert_int_equal(gw_infer_rows(world->service, &named, &arena, &rows, &count), BASE_OK);
+    struct gw_infer_figures figures = rows[0].figures;
+    base_arena_done(&arena);
+    return figures;
+}
+
+// Both a call that runs and one that waits end when their time is over; the thread is free again.
+static void test_deadlines(void **state)
+{
+    struct world world;
+    (void)state;
+    begin(&world);
+    add_endless(&world.kit, "slow");
+    infer_kit_add(&world.kit, "m", "1", NULL);
+    start(&world, 1);
+    struct ask *running = ask_new(&world, "slow", 1);
+    struct ask *waiting = ask_new(&world, "slow", 1);
+    running->call.timeout_us = 60000;
+    waiting->call.timeout_us = 30000;
+    gw_infer_submit(world.service, &running->ticket);
+    gw_infer_submit(world.service, &waiting->ticket);
+    wait_for(&world.seen, 2);
+    assert_int_equal(running->ticket.status, BASE_ERR_TIMEOUT);
+    assert_int_equal(waiting->ticket.status, BASE_ERR_TIMEOUT);
+    assert_int_equal(figures_of(&world, "slow").timed_out, 2);
+    struct ask *after = ask_one(&world, ask_new(&world, "m", 2));
+    check_relu(after);
+    ask_free(after);
+    ask_free(running);
+    ask_free(waiting);
+    end(&world);
+}
+
+static void wait_until_runs(struct world *world, const char *model)
+{
+    while (figures_of(world, model).running == 0) {
+        usleep(500);
+    }
+}
+
+static void test_callers_go(void **state)
+{
+    struct world world;
+    (void)state;
+    begin(&world);
+    add_endless(&world.kit, "slow");
+    infer_kit_add(&world.kit, "m", "1", NULL);
+    start(&world, 1);
+    struct ask *running = ask_new(&world, "slow", 1);
+    struct ask *waiting = ask_new(&world, "slow", 1);
+    gw_infer_submit(world.service, &running->ticket);
+    wait_until_runs(&world, "slow");
+    gw_infer_submit(world.service, &waiting->ticket);
+    gw_infer_cancel(world.service, &waiting->ticket);
+    wait_for(&world.seen, 1);
+    gw_infer_cancel(world.service, &running->ticket);
+    gw_infer_cancel(world.service, &running->ticket);             // once more is no harm
+    struct ask *after = ask_one(&world, ask_new(&world, "m", 1)); // needs the only thread
+    check_relu(after);
+    assert_int_equal(running->ticket.status, BASE_ERR_CLOSED);
+    assert_int_equal(waiting->ticket.status, BASE_ERR_CLOSED);
+    assert_int_equal(figures_of(&world, "slow").cancelled, 2);
+    ask_free(after);
+    ask_free(running);
+    ask_free(waiting);
+    end(&world);
+}
+
+// A full queue refuses; a call of a better priority takes the place of the last one; the end of the
+// service ends who is left.
+static void test_overload(void **state)
+{
+    struct world world;
+    struct ask *asks[5];
+    (void)state;
+    begin(&world);
+    add_endless(&world.kit, "slow");
+    infer_kit_text(&world.kit, "slow/model.conf", "queue = 2");
+    start(&world, 1);
+    for (uint32_t i = 0; i < TEST_COUNT(asks); i++) {
+        asks[i] = ask_new(&world, "slow", 1);
+        asks[i]->call.priority = i == 4 ? 0 : i;
+    }
+    asks[3]->call.priority = 2;
+    gw_infer_submit(world.service, &asks[0]->ticket);
+    wait_until_runs(&world, "slow");
+    gw_infer_submit(world.service, &asks[1]->ticket);
+    gw_infer_submit(world.service, &asks[2]->ticket);
+    gw_infer_submit(world.service, &asks[3]->ticket);
+    wait_for(&world.seen, 1);
+    assert_int_equal(asks[3]->ticket.status, BASE_ERR_LIMIT);
+    assert_string_equal(asks[3]->ticket.error.text, "too many calls wait for the model");
+    assert_true(asks[3]->ticket.retry_after_s >= 1);
+    gw_infer_submit(world.service, &asks[4]->ticket);
+    wait_for(&world.seen, 2);
+    assert_int_equal(asks[2]->ticket.status, BASE_ERR_LIMIT);
+    assert_int_equal(figures_of(&world, "slow").refused, 2);
+    assert_int_equal(figures_of(&world, "slow").waiting, 2);
+    gw_infer_service_free(world.service);
+    world.service = NULL;
+    for (uint32_t i = 0; i < TEST_COUNT(asks); i++) {
+        assert_int_equal(asks[i]->ticket.status,
+                         i == 2 || i == 3 ? BASE_ERR_LIMIT : BASE_ERR_CLOSED);
+        ask_free(asks[i]);
+    }
+    end(&world);
+}
+
+// A version that is replaced or unloaded goes on with the calls it has.
+static void test_models_come_and_go(void **state)
+{
+    struct world world;
+    struct base_error error = {0};
+    (void)state;
+    begin(&world);
+    infer_kit_add(&world.kit, "m", "1", NULL);
+    infer_kit_add(&world.kit, "broken", "1", NULL);
+    infer_kit_text(&world.kit, "broken/1/model.onnx", "no model");
+    infer_kit_text(&world.kit, "m/model.conf", "aliases = best");
+    start(&world, 2);
+    assert_false(gw_infer_ready(world.service));
+    assert_true(gw_infer_model_ready(world.service, BASE_STR("best"), BASE_STR("1")));
+    assert_false(gw_infer_model_ready(world.service, BASE_STR("broken"), BASE_STR("")));
+    struct ask *ask = ask_one(&world, ask_new(&world, "broken", 1));
+    assert_int_equal(ask->ticket.status, BASE_ERR_CONFLICT);
+    assert_memory_equal(ask->ticket.error.text, "model 'broken' is not loaded: broken/1: ", 40);
+    ask_free(ask);
+    assert_int_equal(gw_infer_load(world.service, BASE_STR("../m"), &error), BASE_ERR_INVALID);
+    assert_int_equal(gw_infer_load(world.service, BASE_STR("x"), &error), BASE_ERR_NOT_FOUND);
+    infer_kit_add(&world.kit, "broken", "1", NULL);
+    assert_int_equal(gw_infer_load(world.service, BASE_STR("broken"), &error), BASE_OK);
+    assert_true(gw_infer_ready(world.service));
+    infer_kit_add(&world.kit, "m", "2", NULL);
+    struct ask *asks[40];
+    for (uint32_t i = 0; i < TEST_COUNT(asks); i++) {
+        asks[i] = ask_new(&world, "best", 1 + i % 4);
+        gw_infer_submit(world.service, &asks[i]->ticket);
+        if (i == 20) {
+            assert_int_equal(gw_infer_load(world.service, BASE_STR("m"), &error), BASE_OK);
+        }
+    }
+    assert_int_equal(gw_infer_unload(world.service, BASE_STR("m"), &error), BASE_OK);
+    assert_int_equal(gw_infer_unload(world.service, BASE_STR("m"), &error), BASE_ERR_NOT_FOUND);
+    wait_for(&world.seen, 1 + TEST_COUNT(asks));
+    for (uint32_t i = 0; i < TEST_COUNT(asks); i++) {
+        check_relu(asks[i]);
+        assert_int_equal(asks[i]->ticket.result.version.data[0], i <= 20 ? '1' : '2');
+        ask_free(asks[i]);
+    }
+    assert_true(gw_infer_ready(world.service)); // nobody wants m now
+    end(&world);
+}
+
+static void test_rows_that_are_none(void **state)
+{
+    struct world world;
+    struct base_error error = {0};
+    struct onnx_kit *kit = onnx_begin();
+    (void)state;
+    begin(&world);
+    onnx_input(kit, "x", ENG_F32, 2, 3);
+    onnx_node(kit, "Relu", "x", "y");
+    onnx_output(kit, "y", ENG_F32, 2, 3);
+    infer_kit_add(&world.kit, "fixed", "1", onnx_finish(kit, 13));
+    infer_kit_text(&world.kit, "fixed/model.conf", "max_batch = 2");
+    start(&world, 1);
+    assert_int_equal(gw_infer_load(world.service, BASE_STR("fixed"), &error), BASE_ERR_INVALID);
+    assert_string_equal(error.text, "fixed/1: max_batch over 1 does not fit input 'x': its first "
+                                    "dimension is fixed");
+    end(&world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_calls_are_put_together),
+        cmocka_unit_test(test_wrong_calls),
+        cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_deadlines),
+        cmocka_unit_test(test_callers_go),
+        cmocka_unit_test(test_overload),
+        cmocka_unit_test(test_models_come_and_go),
+        cmocka_unit_test(test_rows_that_are_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
