@@ -82,7 +82,7 @@ bool gw_json_member(struct gw_json_in *in, bool *first, struct base_str *out_nam
         return false;
     }
     *first = false;
-    return gw_json_text(in, out_name) && gw_json_expect(in, ':');
+    return gw_json_in_text(in, out_name) && gw_json_expect(in, ':');
 }
 
 // ---- Texts
@@ -217,7 +217,7 @@ static const char *text_end(const char *at, const char *end, bool *out_escapes)
     return at < end ? at : NULL;
 }
 
-bool gw_json_text(struct gw_json_in *in, struct base_str *out)
+bool gw_json_in_text(struct gw_json_in *in, struct base_str *out)
 {
     bool escapes = false;
     if (!gw_json_take(in, '"')) {
@@ -257,14 +257,14 @@ static bool take_word(struct gw_json_in *in, const char *word)
     return true;
 }
 
-bool gw_json_bool(struct gw_json_in *in, bool *out)
+bool gw_json_in_bool(struct gw_json_in *in, bool *out)
 {
     *out = take_word(in, "true");
     return *out || take_word(in, "false") ||
            gw_json_fail(in, BASE_ERR_INVALID, "JSON: true or false is wanted here");
 }
 
-bool gw_json_u64(struct gw_json_in *in, uint64_t max, uint64_t *out)
+bool gw_json_in_u64(struct gw_json_in *in, uint64_t max, uint64_t *out)
 {
     bool negative = false;
     (void)gw_json_peek(in);
@@ -284,7 +284,7 @@ static bool skip_plain(struct gw_json_in *in)
 {
     struct base_str text;
     if (gw_json_peek(in) == '"') {
-        return gw_json_text(in, &text);
+        return gw_json_in_text(in, &text);
     }
     if (take_word(in, "true") || take_word(in, "false") || take_word(in, "null")) {
         return true;

@@ -114,7 +114,7 @@ static bool read_integers(struct gw_json_in *in, enum eng_dtype dtype, uint8_t *
 static bool read_bools(struct gw_json_in *in, bool *out, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (!next_element(in, i) || !gw_json_bool(in, &out[i])) {
+        if (!next_element(in, i) || !gw_json_in_bool(in, &out[i])) {
             return false;
         }
     }
@@ -125,7 +125,7 @@ static bool read_texts(struct gw_json_in *in, struct eng_string *out, size_t cou
 {
     for (size_t i = 0; i < count; i++) {
         struct base_str text;
-        if (!next_element(in, i) || !gw_json_text(in, &text)) {
+        if (!next_element(in, i) || !gw_json_in_text(in, &text)) {
             return false;
         }
         out[i] = (struct eng_string){text.data, text.size};

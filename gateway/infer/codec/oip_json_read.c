@@ -61,7 +61,7 @@ static enum known know(struct gw_json_in *json, const struct known_name *names,
 
 static bool read_name(struct gw_json_in *json, size_t most, struct base_str *out)
 {
-    if (!gw_json_text(json, out)) {
+    if (!gw_json_in_text(json, out)) {
         return false;
     }
     return out->size <= most ||
@@ -91,7 +91,7 @@ static bool read_shape(struct gw_json_in *json, struct eng_desc *desc)
             return gw_json_fail(json, BASE_ERR_TOO_LARGE, "shape: over %d dimensions",
                                 ENG_RANK_MAX);
         }
-        if (!gw_json_u64(json, (uint64_t)ENG_ELEMENTS_MAX, &size)) {
+        if (!gw_json_in_u64(json, (uint64_t)ENG_ELEMENTS_MAX, &size)) {
             return false;
         }
         desc->dims[desc->rank] = (int64_t)size;
@@ -102,7 +102,7 @@ static bool read_shape(struct gw_json_in *json, struct eng_desc *desc)
 static bool read_datatype(struct gw_json_in *json, struct eng_desc *desc)
 {
     struct base_str name;
-    if (!gw_json_text(json, &name)) {
+    if (!gw_json_in_text(json, &name)) {
         return false;
     }
     desc->dtype = gw_oip_dtype(name);
@@ -131,7 +131,7 @@ static bool read_input_parameters(struct gw_json_in *json, struct input_in *inpu
     }
     while (gw_json_member(json, &first, &name)) {
         if (know(json, names, name, &input->seen) == KNOWN_BINARY_SIZE
-                ? !gw_json_u64(json, GW_INFER_TENSOR_BYTES_MAX, &input->binary_size)
+                ? !gw_json_in_u64(json, GW_INFER_TENSOR_BYTES_MAX, &input->binary_size)
                 : !gw_json_skip(json)) {
             return false;
         }
@@ -253,13 +253,13 @@ static bool read_wish_parameters(struct gw_json_in *json, struct gw_infer_wish *
         uint64_t classes = 0;
         switch (know(json, names, name, &seen)) {
         case KNOWN_BINARY:
-            if (!gw_json_bool(json, &binary)) {
+            if (!gw_json_in_bool(json, &binary)) {
                 return false;
             }
             *out_binary = binary;
             break;
         case KNOWN_CLASSES:
-            if (!gw_json_u64(json, GW_INFER_CLASSES_MAX, &classes)) {
+            if (!gw_json_in_u64(json, GW_INFER_CLASSES_MAX, &classes)) {
                 return false;
             }
             wish->classes = (uint32_t)classes;
@@ -331,15 +331,15 @@ static bool read_parameter(struct request_in *in, struct base_str name)
     uint64_t priority = 0;
     switch (know(&in->json, names, name, &in->seen)) {
     case KNOWN_PRIORITY:
-        if (!gw_json_u64(&in->json, GW_INFER_PRIORITIES - 1, &priority)) {
+        if (!gw_json_in_u64(&in->json, GW_INFER_PRIORITIES - 1, &priority)) {
             return false;
         }
         in->call->priority = (uint32_t)priority;
         return true;
     case KNOWN_TIMEOUT:
-        return gw_json_u64(&in->json, GW_INFER_TIMEOUT_US_MAX, &in->call->timeout_us);
+        return gw_json_in_u64(&in->json, GW_INFER_TIMEOUT_US_MAX, &in->call->timeout_us);
     case KNOWN_BINARY_OUTPUT:
-        return gw_json_bool(&in->json, &in->call->binary_all);
+        return gw_json_in_bool(&in->json, &in->call->binary_all);
     default:
         return gw_json_skip(&in->json);
     }
