@@ -79,5 +79,5 @@ configure_package_config_file(.ci/cmake/walle-device-config.cmake.in ${CMAKE_BIN
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/walle-device-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/walle-device-config.cmake ${CMAKE_BINARY_DIR}/walle-device-config-version.cmake DESTINATION ${package})
 
-install(TARGETS walle-gateway walle walle-store-tool walle-fleet-sim walle-device walle-task-runner walle-engine-cli
+install(TARGETS walle-gateway walle-infer walle walle-store-tool walle-fleet-sim walle-device walle-task-runner walle-engine-cli
     RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

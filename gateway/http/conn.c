@@ -665,6 +665,7 @@ static void read_frames(struct gw_conn *conn)
         }
         if (status == BASE_ERR_CLOSED && conn->door != NULL) {
             gw_h1_door_end(conn->door);
+            gw_stream_peer_left(conn->active);
             gw_conn_mark(conn);
             return;
         }

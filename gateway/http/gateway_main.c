@@ -15,6 +15,7 @@
 #include "http/secret/own_tokens.h"
 #include "http/secret/secret_file.h"
 #include "http/server.h"
+#include "infer/rest/infer_http.h"
 #include "svc/core.h"
 #include "tunnel/gw_tunnel.h"
 
@@ -185,21 +186,6 @@ static bool complain(const struct arguments *arguments, const struct gw_http_con
     return false;
 }
 
-// False: the setting is none of them.
-static bool parse_metrics_access(const char *text, enum gw_metrics_access *out)
-{
-    static const char *const names[GW_METRICS_COUNT] = {[GW_METRICS_LOOPBACK] = "loopback",
-                                                        [GW_METRICS_OPEN] = "open",
-                                                        [GW_METRICS_TOKEN] = "token"};
-    for (int i = 0; i < GW_METRICS_COUNT; i++) {
-        if (strcmp(text, names[i]) == 0) {
-            *out = (enum gw_metrics_access)i;
-            return true;
-        }
-    }
-    return false;
-}
-
 static enum base_status check_words(const struct gw_http_config *config,
                                     enum base_log_level *out_level, struct base_error *error)
 {
@@ -216,11 +202,9 @@ static enum base_status check_words(const struct gw_http_config *config,
                               "tunnel.unknown_uploads: '%.60s' is not accept or refuse",
                               config->tunnel_unknown_uploads);
     }
-    if (!parse_metrics_access(config->metrics_access, &access)) {
-        return base_error_set(error, BASE_ERR_INVALID,
-                              "metrics.access: '%.60s' is not loopback, open or token",
-                              config->metrics_access);
-    }
+    BASE_TRY(gw_http_config_access("metrics.access", config->metrics_access, &access, error));
+    BASE_TRY(gw_http_config_access("infer.access", config->infer_access, &access, error));
+    BASE_TRY(gw_http_config_control(config, error));
     return base_log_level_parse(config->log_level, out_level) == BASE_OK
                ? BASE_OK
                : base_error_set(error, BASE_ERR_INVALID,
@@ -301,6 +285,7 @@ struct gateway {
     struct gw_online_keys *keys;
     struct gw_core *core;
     struct gw_tunnel *tunnel;
+    struct gw_infer_service *infer; // NULL: no models are served
     struct gw_server *server;
     int signals;
 };
@@ -310,7 +295,7 @@ static enum base_status open_core(struct gateway *gateway, struct base_error *er
     const struct gw_http_config *config = gateway->config;
     enum gw_metrics_access access = GW_METRICS_LOOPBACK;
     struct gw_evidence_keys evidence;
-    (void)parse_metrics_access(config->metrics_access, &access); // checked before
+    BASE_TRY(gw_http_config_access("metrics.access", config->metrics_access, &access, error));
     BASE_TRY(gw_evidence_keys_parse(base_str_of(config->evidence_keys), &evidence, error));
     const struct gw_core_options core_options = {
         .dir = gateway->arguments->dir,
@@ -389,6 +374,30 @@ static enum base_status open_tunnel(struct gateway *gateway, struct base_error *
     const struct gw_tunnel_seam seam = {
         .self = gateway->tunnel, .declare = gw_tunnel_declare, .figures = gw_tunnel_figures};
     gw_core_set_tunnel(gateway->core, &seam);
+    return BASE_OK;
+}
+
+static enum base_status open_infer(struct gateway *gateway, struct base_error *error)
+{
+    const struct gw_http_config *config = gateway->config;
+    enum gw_metrics_access access = GW_METRICS_LOOPBACK;
+    struct base_error why = {0};
+    const struct gw_infer_options infer_options = {
+        .models_dir = config->infer_models,
+        .threads = (uint32_t)config->infer_threads,
+        .explicit_models = strcmp(config->infer_control, "explicit") == 0,
+        .hash_key = base_hash_key_draw(&(struct base_random_port){.next = draw}),
+        .log = gateway->log,
+    };
+    if (config->infer_models[0] == '\0') {
+        return BASE_OK;
+    }
+    enum base_status status = gw_infer_service_new(&infer_options, &gateway->infer, &why);
+    if (status != BASE_OK) {
+        return base_error_set(error, status, "infer.models: %s", why.text);
+    }
+    BASE_TRY(gw_http_config_access("infer.access", config->infer_access, &access, error));
+    gw_infer_install(gateway->core, gateway->infer, access);
     return BASE_OK;
 }
 
@@ -587,6 +596,8 @@ static int run(const struct arguments *arguments, const struct gw_http_config *c
     if (gw_online_keys_open(arguments->dir, &gateway.keys, &error) != BASE_OK ||
         open_core(&gateway, &error) != BASE_OK || open_tunnel(&gateway, &error) != BASE_OK) {
         fprintf(stderr, "%s: %s\n", arguments->dir, error.text);
+    } else if (open_infer(&gateway, &error) != BASE_OK) {
+        (void)complain(arguments, config, &error);
     } else {
         const struct gw_server_options server_options = {.dir = arguments->dir,
                                                          .config = config,
@@ -606,6 +617,7 @@ static int run(const struct arguments *arguments, const struct gw_http_config *c
     }
     gw_own_tokens_done(&gateway.tokens);
     gw_server_free(gateway.server);
+    gw_infer_service_free(gateway.infer);
     gw_tunnel_free(gateway.tunnel);
     gw_core_free(gateway.core);
     gw_online_keys_free(gateway.keys);

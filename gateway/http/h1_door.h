@@ -4,8 +4,9 @@
 // request to be looked at, limited and answered, whatever it came in.
 //
 // One request at a time; those sent ahead wait in the input, each for its turn (turns.h): a peer
-// that sends many ahead waits behind everybody else. It is for operators: the console, /api/v1,
-// /metrics, /healthz and /readyz. Everything else is refused (505): devices speak HTTP/2.
+// that sends many ahead waits behind everybody else. It is for operators and for calls of models:
+// the console, /api/v1, /metrics, /healthz, /readyz and /v2. Everything else is refused (505):
+// devices speak HTTP/2.
 //
 // Part of a connection; its worker's thread. Bounded: input by GW_H1_WAITING_BYTES and one read,
 // output by what the session gave since the socket took the last.

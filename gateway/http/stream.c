@@ -76,6 +76,8 @@ static struct gw_stream_work *work_new(struct gw_http_worker *worker)
     exchange->arena = &work->arena;
     exchange->owner = work;
     exchange->finish = NULL;
+    exchange->gone = NULL;
+    exchange->keeper = NULL;
     exchange->proven = false;
     exchange->abandoned = false;
     work->worker = worker;
@@ -214,6 +216,9 @@ static void let_go_of_work(struct gw_stream *stream, bool core_has_it)
         work->exchange.abandoned = true;
         work->stream = NULL;
         stream->work = NULL;
+        if (core_has_it && work->exchange.gone != NULL) {
+            work->exchange.gone(&work->exchange);
+        }
         return; // what is finished last releases it
     }
     gw_stream_work_release(work);
@@ -241,6 +246,16 @@ void gw_stream_close(struct gw_stream *stream)
     conn->idle_ms = worker->now_ms;
     gw_stat_sub(&worker->stats->streams_open, 1);
     stream_release(worker, stream);
+}
+
+void gw_stream_peer_left(struct gw_stream *first)
+{
+    for (struct gw_stream *stream = first; stream != NULL; stream = stream->next) {
+        if (stream->state == GW_STREAM_HANDLING && stream->work != NULL &&
+            stream->work->exchange.gone != NULL) {
+            stream->work->exchange.gone(&stream->work->exchange);
+        }
+    }
 }
 
 // ---- Request

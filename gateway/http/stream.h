@@ -118,6 +118,9 @@ bool gw_stream_request_done(struct gw_stream *stream);
 void gw_stream_linger(struct gw_stream *stream);
 // The request goes to the core or the proxy with the body there is.
 void gw_stream_hand_over(struct gw_stream *stream);
+// The peer of these streams, a list, sends no more: in HTTP/1.1 that is all there is to see when
+// it went away. What takes long is told; others are answered.
+void gw_stream_peer_left(struct gw_stream *first);
 // The stream is gone (closed by nghttp2, or with its connection); frees it.
 void gw_stream_close(struct gw_stream *stream);
 // It stays open from now on: from the connection's streams with deadlines to those without.

@@ -125,6 +125,8 @@ static uint64_t body_max(const struct gw_http_worker *worker, const struct gw_st
                                                                : worker->limits.body_bytes;
     case GW_BODY_UPLOAD:
         return worker->limits.upload_bytes;
+    case GW_BODY_INFER:
+        return worker->limits.infer_bytes;
     case GW_BODY_PLAIN:
     case GW_BODY_SIZE_COUNT:
         break;

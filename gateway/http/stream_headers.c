@@ -84,6 +84,8 @@ static struct base_str *place_of(struct gw_request *request, struct base_str nam
             return &request->enrol_key;
         }
         return IS(name, "walle-credential") ? &request->credential : NULL;
+    case 31:
+        return IS(name, "inference-header-content-length") ? &request->infer_json : NULL;
     case 20:
         return IS(name, "available-dictionary") ? &request->available_dictionary : NULL;
     default:

@@ -8,7 +8,6 @@
 #include "base/check.h"
 #include "base/ckd.h"
 #include "base/clock.h"
-#include "infer/infer_classes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -206,7 +205,6 @@ static enum base_status copy_texts(struct base_arena *arena, struct eng_string *
 static enum base_status copy_output(const struct gw_infer_batch *batch,
                                     struct gw_infer_ticket *ticket, size_t index, uint32_t from)
 {
-    const struct gw_infer_call *call = ticket->call;
     struct gw_infer_tensor *out = &ticket->result.outputs[index];
     struct eng_array array;
     uint32_t port = ticket->outputs[index];
@@ -214,7 +212,6 @@ static enum base_status copy_output(const struct gw_infer_batch *batch,
     BASE_TRY(eng_session_output(batch->session->engine, port, &array, &ticket->error));
     const uint8_t *data = array.data;
     out->desc = array.desc;
-    out->binary = call->wish_count > 0 ? call->wishes[index].binary : call->binary_all;
     if (batch->version->by_rows) {
         if (array.desc.rank == 0 || array.desc.dims[0] != batch->rows) {
             return base_error_set(&ticket->error, BASE_ERR_UNSUPPORTED,
@@ -235,8 +232,7 @@ static enum base_status copy_output(const struct gw_infer_batch *batch,
                     (size_t)eng_desc_count(&out->desc)) != BASE_OK)) {
         return base_error_set(&ticket->error, BASE_ERR_NOMEM, "no room for output '%.60s'", name);
     }
-    uint32_t classes = call->wish_count > 0 ? call->wishes[index].classes : 0;
-    return classes > 0 ? gw_infer_classify(ticket->arena, classes, out, &ticket->error) : BASE_OK;
+    return BASE_OK;
 }
 
 static enum base_status scatter(const struct gw_infer_batch *batch, struct gw_infer_ticket *ticket,

@@ -1,5 +1,5 @@
 // The inference service: models of a repository on disk, queues in front of them, and threads that
-// run batches. It knows no HTTP; infer_http.c and the gRPC side are its callers.
+// run batches. It knows no HTTP; rest/infer_http.c and the gRPC side are its callers.
 //
 // Lifetimes: service > model version (counted: a call keeps its own) > call. A version that is
 // unloaded or replaced takes no new calls and goes with its last one.

@@ -115,6 +115,16 @@ void gw_core_set_ddi(struct gw_core *core, gw_ddi_fn handle, gw_ddi_head_fn head
     core->hooks.ddi_head = head;
 }
 
+void gw_core_set_infer(struct gw_core *core, const struct gw_infer_seam *seam)
+{
+    core->hooks.infer = *seam;
+}
+
+void gw_worker_post(struct gw_worker *worker, struct gw_message *message)
+{
+    worker->post(worker->post_ctx, message);
+}
+
 void gw_core_set_disk(struct gw_core *core, enum gw_disk_level level)
 {
     atomic_store_explicit(&core->set.disk, (int)level, memory_order_relaxed);

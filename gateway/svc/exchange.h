@@ -53,6 +53,7 @@ struct gw_request {
     struct base_str content_type;
     struct base_str if_match;
     struct base_str idempotency_key;
+    struct base_str infer_json; // inference-header-content-length: how much of the body is JSON
     struct base_str credential; // walle-credential: of a device
     struct base_str enrol_key;  // walle-enroll-key: what a device drew before it enrols
     struct base_str priority;   // priority (RFC 9218)
@@ -113,6 +114,7 @@ enum gw_body_size {
     GW_BODY_SMALL,  // GW_BODY_SMALL_BYTES
     GW_BODY_PLAIN,  // limits.body_bytes
     GW_BODY_UPLOAD, // limits.upload_bytes
+    GW_BODY_INFER,  // limits.infer_bytes
     GW_BODY_SIZE_COUNT
 };
 
@@ -125,7 +127,12 @@ struct gw_exchange {
     struct gw_reply reply;
     void *owner;                              // the transport's stream
     void (*finish)(struct gw_exchange *self); // set by the transport
-    bool proven;                              // what request.proven points to
+    // Set by the core while it keeps an exchange for long: the transport calls it, on the owning
+    // worker, when it has set `abandoned`, or when the peer shut its side of an HTTP/1.1
+    // connection; perhaps for both. finish is still to come. NULL: nobody wants to know.
+    void (*gone)(struct gw_exchange *self);
+    void *keeper;   // whoever set that finds the rest by it
+    bool proven;    // what request.proven points to
     bool abandoned; // set by the transport; read by the core on the owning worker only
     bool refused;   // set by the core at the headers: the reply is filled (svc/access/head_check.h)
     // Set by the core: called when the answer is an error. NULL: it is not noted.

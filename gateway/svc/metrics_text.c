@@ -427,6 +427,10 @@ void gw_metrics_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         if (tunnel->self != NULL) {
             tunnel->figures(tunnel->self, add_figure, &text);
         }
+        const struct gw_infer_seam *infer = &worker->core->hooks.infer;
+        if (infer->self != NULL && whom != GW_METRICS_FOR_STRANGER) {
+            infer->figures(infer->self, add_text, &text);
+        }
         if (whom != GW_METRICS_FOR_STRANGER) {
             gw_rollout_figures_write(worker->core, whom == GW_METRICS_FOR_ACTOR ? &actor : NULL,
                                      add_text, &text);

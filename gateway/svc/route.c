@@ -116,6 +116,16 @@ static void handle_ddi(struct gw_worker *worker, struct gw_exchange *exchange)
     worker->core->hooks.ddi(worker, exchange);
 }
 
+static void handle_infer(struct gw_worker *worker, struct gw_exchange *exchange)
+{
+    const struct gw_infer_seam *infer = &worker->core->hooks.infer;
+    if (exchange->refused) {
+        gw_exchange_finish(exchange);
+        return;
+    }
+    infer->handle(infer->self, worker, exchange);
+}
+
 // Nothing of a body is looked at: whoever asks is answered by the headers.
 static bool wants_none(struct gw_worker *worker, struct gw_exchange *exchange, struct gw_head *out)
 {
@@ -133,6 +143,7 @@ static bool wants_none(struct gw_worker *worker, struct gw_exchange *exchange, s
 #define BEGINS(text) PATH(text), GW_ROUTE_BEGINS
 #define TENANT(text) PATH(text), GW_ROUTE_TENANT
 #define TUNNEL_FLAGS (GW_ROUTE_DUPLEX | GW_ROUTE_EARLY)
+#define INFER_FLAGS  (GW_ROUTE_HTTP1 | GW_ROUTE_INFER)
 
 // The first that fits counts. The last ones keep from the upstream what looks like ours.
 static const struct gw_route routes[] = {
@@ -163,6 +174,12 @@ static const struct gw_route routes[] = {
      0, handle_api, gw_api_head},
     {BEGINS(GW_API_PATH), GW_ROUTE_ANY, GW_ROUTE_HTTP1, GW_FOR_OPERATORS, GW_BODY_PLAIN, 0,
      handle_api, gw_api_head},
+    {IS("/v2"), GW_ROUTE_ANY, INFER_FLAGS, GW_FOR_ANYBODY, GW_BODY_SMALL, 0, handle_infer,
+     wants_none},
+    {BEGINS("/v2/health/"), GW_ROUTE_ANY, INFER_FLAGS, GW_FOR_ANYBODY, GW_BODY_SMALL, 0,
+     handle_infer, wants_none},
+    {BEGINS("/v2/"), GW_ROUTE_ANY, INFER_FLAGS, GW_FOR_CALLERS, GW_BODY_INFER, 0, handle_infer,
+     gw_infer_head},
     {IS("/api/v1"), GW_ROUTE_ANY, GW_ROUTE_HTTP1, GW_FOR_ANYBODY, GW_BODY_SMALL, 0, handle_unknown,
      wants_none},
     {BEGINS("/api/"), GW_ROUTE_ANY, 0, GW_FOR_ANYBODY, GW_BODY_SMALL, 0, handle_unknown,
@@ -186,6 +203,9 @@ static struct base_str behind_first(struct base_str path)
 
 static bool fits(const struct gw_worker *worker, const struct gw_route *route, struct base_str path)
 {
+    if ((route->flags & GW_ROUTE_INFER) != 0 && worker->core->hooks.infer.self == NULL) {
+        return false;
+    }
     if (route->match == GW_ROUTE_IS) {
         return base_str_equal(path, route->path);
     }

@@ -32,6 +32,7 @@ enum gw_route_who {
     GW_FOR_WATCHERS,   // of figures, as metrics.access says
     GW_FOR_OPERATORS,  // a token; the role is the resource's
     GW_FOR_LOGIN,      // ... or the code of a login
+    GW_FOR_CALLERS,    // of models, as infer.access says
     GW_ROUTE_WHO_COUNT
 };
 
@@ -39,6 +40,7 @@ enum gw_route_who {
 #define GW_ROUTE_HTTP1  1u // in HTTP/1.1 too
 #define GW_ROUTE_DUPLEX 2u // a POST is answered at its headers, and its body stays open
 #define GW_ROUTE_EARLY  4u // may come before the TLS handshake is complete
+#define GW_ROUTE_INFER  8u // there is such a path where the inference service is
 
 struct gw_route {
     struct base_str path;

@@ -90,7 +90,7 @@ class Install(unittest.TestCase):
                         input=f'#include "{header}"\n#include "{header}"\n')
 
     def test_every_program(self):
-        names = ("walle", "walle-device", "walle-engine", "walle-fleet-sim", "walle-gateway", "walle-store", "walle-task-runner")
+        names = ("walle", "walle-device", "walle-engine", "walle-fleet-sim", "walle-gateway", "walle-infer", "walle-store", "walle-task-runner")
         self.assertEqual(sorted(os.listdir(os.path.join(self.prefix, "bin"))), sorted(names))
 
     def test_no_path_of_the_machine(self):

@@ -9,6 +9,7 @@ from walle_stack import BIN, program
 WRONG = {
     "walle": (["--no-such-option"], ["no-such-command"], ["task", "no-such-command"], ["rollout", "start"]),
     "walle-gateway": (["--no-such-option"], ["a-word"], ["--workers", "many"], ["--set", "no.such = 1"], ["--config", "/no/such/file"]),
+    "walle-infer": (["--no-such-option"], ["a-word"], [], ["--models", "m", "--threads", "many"]),
     "walle-store": (["--no-such-option"], ["no-such-command", "."], []),
     "walle-device": (["--no-such-option"], ["a-word"], []),
     "walle-engine": (["--no-such-option"], ["no-such-command"], []),

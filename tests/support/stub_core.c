@@ -7,6 +7,7 @@
 
 #include "api/api.h"
 #include "ddi/ddi.h"
+#include "infer/rest/infer_http.h"
 #include "svc/access/head_check.h"
 #include "svc/route.h"
 #include "svc/tunnel_seam.h"
@@ -52,6 +53,28 @@ struct later {
 void gw_api_install(struct gw_core *core)
 {
     (void)core;
+}
+
+enum base_status gw_infer_service_new(const struct gw_infer_options *options,
+                                      struct gw_infer_service **out_service,
+                                      struct base_error *error)
+{
+    (void)options;
+    (void)out_service;
+    return base_error_set(error, BASE_ERR_UNSUPPORTED, "models are not part of this program");
+}
+
+void gw_infer_service_free(struct gw_infer_service *service)
+{
+    (void)service;
+}
+
+void gw_infer_install(struct gw_core *core, struct gw_infer_service *service,
+                      enum gw_metrics_access access)
+{
+    (void)core;
+    (void)service;
+    (void)access;
 }
 
 void gw_ddi_install(struct gw_core *core)

@@ -87,6 +87,13 @@ static const struct gw_config_row rows[] = {
          "who reads /metrics without a token: loopback, open (all) or token (nobody)"),
     TEXT("ddi.token_file", ddi_token_file, "", FIXED,
          "GatewayToken of hawkBit's device API; empty: off"),
+    TEXT("infer.models", infer_models, "", FIXED,
+         "folder of models that are served by the Open Inference Protocol; empty: none are"),
+    TEXT("infer.control", infer_control, "all", FIXED,
+         "all: every model is loaded at start; explicit: those that an operator loads"),
+    TEXT("infer.access", infer_access, "loopback", FIXED,
+         "who calls models without a token: loopback, open (all) or token (nobody)"),
+    NUMBER("infer.threads", infer_threads, 0, 64, 0, FIXED, "that run models; 0: one per core"),
     NUMBER("store.map_bytes_max", map_bytes_max, 64 * MIB, 1024 * GIB, 64 * GIB, FIXED,
            "growth bound"),
     NUMBER("store.commit_delay_us", commit_delay_us, 1, 1000000, 2000, FIXED, "to gather a group"),
@@ -144,6 +151,8 @@ static const struct gw_config_row rows[] = {
            "request body; above: 413"),
     NUMBER("limits.upload_bytes", limits.upload_bytes, 1 * KIB, 4 * GIB, 256 * MIB, RELOAD,
            "request body of PUT /api/v1/blobs/ and /api/v1/exclusive/"),
+    NUMBER("limits.infer_bytes", limits.infer_bytes, 1 * KIB, 1 * GIB, 64 * MIB, RELOAD,
+           "request body of a call of a model"),
     NUMBER("limits.body_bytes_total", limits.body_bytes_total, MEMORY_LEAST, 64 * GIB, 256 * MIB,
            RELOAD, "bodies held in memory at once; above: 503"),
     NUMBER("limits.body_bytes_strangers", limits.body_bytes_strangers, MEMORY_LEAST, 64 * GIB,
@@ -433,4 +442,33 @@ const char *gw_http_config_fixed_change(const struct gw_http_config *a,
         }
     }
     return NULL;
+}
+
+// ---- Words
+
+enum base_status gw_http_config_access(const char *name, const char *text,
+                                       enum gw_metrics_access *out, struct base_error *error)
+{
+    static const char *const words[GW_METRICS_COUNT] = {[GW_METRICS_LOOPBACK] = "loopback",
+                                                        [GW_METRICS_OPEN] = "open",
+                                                        [GW_METRICS_TOKEN] = "token"};
+    for (int i = 0; i < GW_METRICS_COUNT; i++) {
+        if (strcmp(text, words[i]) == 0) {
+            *out = (enum gw_metrics_access)i;
+            return BASE_OK;
+        }
+    }
+    return base_error_set(error, BASE_ERR_INVALID, "%s: '%.60s' is not loopback, open or token",
+                          name, text);
+}
+
+enum base_status gw_http_config_control(const struct gw_http_config *config,
+                                        struct base_error *error)
+{
+    return strcmp(config->infer_control, "all") == 0 ||
+                   strcmp(config->infer_control, "explicit") == 0
+               ? BASE_OK
+               : base_error_set(error, BASE_ERR_INVALID,
+                                "infer.control: '%.60s' is not all or explicit",
+                                config->infer_control);
 }

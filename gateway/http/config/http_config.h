@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "http/config/http_limits.h"
 #include "http/guard/proxy_shares.h"
+#include "svc/core.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -48,6 +49,10 @@ struct gw_http_config {
     char admin_token_file[GW_CONFIG_TEXT_MAX];
     char metrics_access[GW_CONFIG_TEXT_MAX];
     char ddi_token_file[GW_CONFIG_TEXT_MAX];
+    char infer_models[GW_CONFIG_TEXT_MAX];  // "": no inference service
+    char infer_control[GW_CONFIG_TEXT_MAX]; // "all" or "explicit"
+    char infer_access[GW_CONFIG_TEXT_MAX];  // as metrics_access
+    uint64_t infer_threads;
     uint64_t map_bytes_max;
     uint64_t commit_delay_us;
     uint64_t tunnel_commit_delay_us;
@@ -111,6 +116,13 @@ gw_http_config_parse(struct gw_http_config *config, struct base_str text, struct
 // Reads and parses `path`. IO, TOO_LARGE, INVALID.
 BASE_NODISCARD enum base_status gw_http_config_load(struct gw_http_config *config, const char *path,
                                                     struct base_error *error);
+// What a setting of who may ask without a token says. INVALID: none of these words.
+BASE_NODISCARD enum base_status gw_http_config_access(const char *name, const char *text,
+                                                      enum gw_metrics_access *out,
+                                                      struct base_error *error);
+// INVALID: infer.control is none of its words.
+BASE_NODISCARD enum base_status gw_http_config_control(const struct gw_http_config *config,
+                                                       struct base_error *error);
 // Name of the first setting that differs and that a reload cannot change; NULL: none.
 const char *gw_http_config_fixed_change(const struct gw_http_config *a,
                                         const struct gw_http_config *b);

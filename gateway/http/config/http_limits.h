@@ -11,6 +11,7 @@ struct gw_limits {
     uint64_t header_bytes_per_s;
     uint64_t body_bytes;
     uint64_t upload_bytes;
+    uint64_t infer_bytes;
     uint64_t body_bytes_total; // in memory, of all workers; so the next five
     uint64_t body_bytes_strangers;
     uint64_t body_bytes_actor;

@@ -228,13 +228,22 @@ bool gw_access_check(struct gw_core *core, struct gw_exchange *exchange, struct 
 
 // ---- Figures
 
+static bool is_here(enum gw_metrics_access access, const struct gw_request *request)
+{
+    return access == GW_METRICS_LOOPBACK && request->loopback && !is_foreign_page(request);
+}
+
+bool gw_access_without_token(enum gw_metrics_access access, const struct gw_request *request)
+{
+    return request->authorization.size == 0 &&
+           (access == GW_METRICS_OPEN || is_here(access, request));
+}
+
 enum gw_metrics_for gw_access_metrics(struct gw_core *core, struct gw_exchange *exchange,
                                       struct gw_actor *out_actor)
 {
     const struct gw_request *request = &exchange->request;
-    bool here = core->set.metrics_access == GW_METRICS_LOOPBACK && request->loopback &&
-                !is_foreign_page(request);
-    if (request->authorization.size == 0 && here) {
+    if (request->authorization.size == 0 && is_here(core->set.metrics_access, request)) {
         return GW_METRICS_FOR_ALL;
     }
     if (request->authorization.size == 0 && core->set.metrics_access == GW_METRICS_OPEN) {

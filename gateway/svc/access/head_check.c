@@ -106,6 +106,33 @@ bool gw_core_prove(struct gw_worker *worker, struct gw_exchange *exchange, struc
     return true;
 }
 
+bool gw_infer_admit(struct gw_worker *worker, struct gw_exchange *exchange, struct gw_head *out)
+{
+    struct gw_core *core = worker->core;
+    const struct gw_request *request = &exchange->request;
+    struct gw_actor actor = {0};
+    if (request->credential.size > 0 || request->has_certificate) {
+        enum gw_body_size size = out->size;
+        bool proven = gw_core_prove(worker, exchange, out);
+        out->size = size;
+        return proven;
+    }
+    if (gw_access_without_token(core->hooks.infer.access, request)) {
+        return true;
+    }
+    if (!gw_access_check(core, exchange, &actor)) {
+        return false;
+    }
+    out->proof = GW_PROOF_TOKEN;
+    out->id = actor.token_id;
+    return true;
+}
+
+bool gw_infer_head(struct gw_worker *worker, struct gw_exchange *exchange, struct gw_head *out)
+{
+    return gw_infer_admit(worker, exchange, out) || refuse(exchange);
+}
+
 struct base_str gw_core_proven_text(struct gw_worker *worker, const struct gw_head *head,
                                     char out[GW_PROVEN_TEXT_MAX])
 {

@@ -41,5 +41,6 @@ struct base_str gw_core_proven_text(struct gw_worker *worker, const struct gw_he
 bool gw_report_head(struct gw_worker *worker, struct gw_exchange *exchange, struct gw_head *out);
 bool gw_api_head(struct gw_worker *worker, struct gw_exchange *exchange, struct gw_head *out);
 bool gw_ddi_head(struct gw_worker *worker, struct gw_exchange *exchange, struct gw_head *out);
+bool gw_infer_head(struct gw_worker *worker, struct gw_exchange *exchange, struct gw_head *out);
 
 #endif

@@ -17,7 +17,7 @@
 
 #include "base/error.h"
 #include "base/keyed_hash.h"
-#include "svc/exchange.h"
+#include "svc/core.h"
 #include "svc/access/secret.h"
 #include "svc/page.h"
 #include "wire/manifest.h"
@@ -189,6 +189,8 @@ void gw_tenant_list(struct gw_core *core, int32_t after, struct gw_tenant *out,
 // Who sent this request to the operator API, and in which tenant it acts. False: `exchange`'s reply
 // says why not (401, 403, 404 for a tenant that is not there, 429).
 bool gw_access_check(struct gw_core *core, struct gw_exchange *exchange, struct gw_actor *out);
+// Does a setting of this kind let in who shows no token? One that does shows a token that holds.
+bool gw_access_without_token(enum gw_metrics_access access, const struct gw_request *request);
 enum gw_metrics_for {
     GW_METRICS_FOR_NOBODY,   // the reply is filled, as above
     GW_METRICS_FOR_STRANGER, // settings let everybody: nothing with a task's name

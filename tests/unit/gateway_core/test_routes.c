@@ -3,7 +3,9 @@
 #include "core_rig.h"
 #include "test_kit.h"
 #include "svc/access/head_check.h"
+#include "svc/access/operators.h"
 #include "svc/core_worker.h"
+#include "svc/reply.h"
 #include "svc/route.h"
 
 #define DIGEST "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -25,6 +27,24 @@ static bool head_ddi(struct gw_worker *worker, struct gw_exchange *exchange)
     (void)worker;
     (void)exchange;
     return true;
+}
+
+static void answer_infer(void *self, struct gw_worker *worker, struct gw_exchange *exchange)
+{
+    struct gw_head head = {0};
+    (void)self;
+    if (exchange->route->who != GW_FOR_CALLERS || gw_infer_admit(worker, exchange, &head)) {
+        gw_reply_status(exchange, 200);
+    }
+    exchange->finish(exchange);
+}
+
+// With all that may be set into the core.
+static void set_all(struct gw_core *core, enum gw_metrics_access access)
+{
+    const struct gw_infer_seam seam = {.self = core, .access = access, .handle = answer_infer};
+    gw_core_set_ddi(core, answer_ddi, head_ddi);
+    gw_core_set_infer(core, &seam);
 }
 
 // A path that the row takes: in the arena of the exchange, or static.
@@ -67,7 +87,7 @@ static void test_rows_are_found(void **state)
     const struct gw_route *routes = gw_routes(&count);
     (void)state;
     start(&rig);
-    gw_core_set_ddi(rig.core, answer_ddi, head_ddi);
+    set_all(rig.core, GW_METRICS_TOKEN);
     for (size_t i = 0; i < count; i++) {
         char path[256];
         const struct gw_route *found =
@@ -88,6 +108,8 @@ static void test_what_is_the_upstreams(void **state)
                                         "x",
                                         "/index.html",
                                         "/v2/checkin",
+                                        "/v2",
+                                        "/v2/models/m/infer",
                                         "/metrics/",
                                         "/healthzz",
                                         "/v1",
@@ -134,13 +156,13 @@ static void test_who_shows_nothing(void **state)
     static const bool asks[GW_ROUTE_WHO_COUNT] = {
         [GW_FOR_DEVICES] = true,  [GW_FOR_ONE_DEVICE] = true, [GW_FOR_ENROLMENT] = true,
         [GW_FOR_UPDATERS] = true, [GW_FOR_WATCHERS] = true,   [GW_FOR_OPERATORS] = true,
-        [GW_FOR_LOGIN] = true};
+        [GW_FOR_LOGIN] = true,    [GW_FOR_CALLERS] = true};
     struct rig rig;
     size_t count = 0;
     const struct gw_route *routes = gw_routes(&count);
     (void)state;
     start(&rig);
-    gw_core_set_ddi(rig.core, answer_ddi, head_ddi);
+    set_all(rig.core, GW_METRICS_TOKEN);
     rig.core->set.metrics_access = GW_METRICS_TOKEN;
     for (size_t i = 0; i < count; i++) {
         char path[256];
@@ -161,7 +183,7 @@ static void test_heads(void **state)
     const struct gw_route *routes = gw_routes(&count);
     (void)state;
     start(&rig);
-    gw_core_set_ddi(rig.core, answer_ddi, head_ddi);
+    set_all(rig.core, GW_METRICS_TOKEN);
     for (size_t i = 0; i < count; i++) {
         struct rig_exchange exchange;
         struct gw_head head;
@@ -180,6 +202,52 @@ static void test_heads(void **state)
         rig_exchange_done(&exchange);
     }
     rig_done(&rig);
+}
+
+static const char *bearer_of(struct rig *rig, char out[GW_SECRET_TEXT_BYTES + 8])
+{
+    struct gw_token_view wish = {.role = GW_ROLE_VIEWER, .name = "viewer"};
+    struct gw_token_view made;
+    char text[GW_SECRET_TEXT_BYTES + 1];
+    struct base_error error = {0};
+    assert_int_equal(gw_token_create(rig->core, &wish, &made, text, &error), BASE_OK);
+    snprintf(out, GW_SECRET_TEXT_BYTES + 8, "Bearer %s", text);
+    return out;
+}
+
+// Who calls models: whom the setting lets in, an operator, a device that shows who it is.
+static void test_callers(void **state)
+{
+    static const struct {
+        enum gw_metrics_access access;
+        bool loopback;
+        bool token;
+        int status;
+    } cases[] = {
+        {GW_METRICS_LOOPBACK, true, false, 200}, {GW_METRICS_LOOPBACK, false, false, 401},
+        {GW_METRICS_OPEN, false, false, 200},    {GW_METRICS_TOKEN, true, false, 401},
+        {GW_METRICS_TOKEN, false, true, 200},    {GW_METRICS_LOOPBACK, false, true, 200},
+    };
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+        struct rig rig;
+        struct rig_exchange exchange;
+        char bearer[GW_SECRET_TEXT_BYTES + 8];
+        start(&rig);
+        set_all(rig.core, cases[i].access);
+        rig_exchange_init(&exchange, GW_METHOD_POST, "/v2/models/m/infer");
+        exchange.exchange.request.loopback = cases[i].loopback;
+        if (cases[i].token) {
+            exchange.exchange.request.authorization = base_str_of(bearer_of(&rig, bearer));
+        }
+        struct gw_head head;
+        bool wanted = gw_core_head(rig.worker.worker, &exchange.exchange, &head);
+        assert_int_equal(wanted, cases[i].status == 200);
+        rig_run(&rig, &exchange);
+        assert_int_equal(exchange.exchange.reply.status, cases[i].status);
+        rig_exchange_done(&exchange);
+        rig_done(&rig);
+    }
 }
 
 // One path alone keeps both bodies open and may come early, and that with POST.
@@ -211,6 +279,7 @@ int main(void)
         cmocka_unit_test(test_rows_are_found), cmocka_unit_test(test_what_is_the_upstreams),
         cmocka_unit_test(test_other_methods),  cmocka_unit_test(test_who_shows_nothing),
         cmocka_unit_test(test_heads),          cmocka_unit_test(test_the_tunnel),
+        cmocka_unit_test(test_callers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -211,34 +211,6 @@ static void test_wrong_calls(void **state)
     end(&world);
 }
 
-static void test_classes(void **state)
-{
-    struct world world;
-    struct gw_infer_wish wish = {.name = BASE_STR("y"), .classes = 2};
-    (void)state;
-    begin(&world);
-    infer_kit_add(&world.kit, "m", "1", NULL);
-    start(&world, 1);
-    struct ask *ask = ask_new(&world, "m", 2);
-    const float x[6] = {0, 4.5F, 0, 9, 2, 4};
-    memcpy(ask->x, x, sizeof(x));
-    ask->call.wishes = &wish;
-    ask->call.wish_count = 1;
-    (void)ask_one(&world, ask);
-    assert_int_equal(ask->ticket.status, BASE_OK);
-    const struct gw_infer_tensor *y = &ask->ticket.result.outputs[0];
-    const struct eng_string *texts = y->data;
-    static const char *const wanted[4] = {"3:2", "2.5:1", "10:0", "7:2"};
-    assert_int_equal(y->desc.dtype, ENG_STRING);
-    assert_int_equal(y->desc.dims[1], 2);
-    for (size_t i = 0; i < TEST_COUNT(wanted); i++) {
-        assert_int_equal(texts[i].size, strlen(wanted[i]));
-        assert_memory_equal(texts[i].at, wanted[i], strlen(wanted[i]));
-    }
-    ask_free(ask);
-    end(&world);
-}
-
 static const int64_t open_dims[] = {-1, -1}; // so that no load plans it
 
 static void add_input(struct base_buffer *graph, const char *name, enum eng_dtype dtype,
@@ -467,7 +439,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_calls_are_put_together),
         cmocka_unit_test(test_wrong_calls),
-        cmocka_unit_test(test_classes),
+
         cmocka_unit_test(test_deadlines),
         cmocka_unit_test(test_callers_go),
         cmocka_unit_test(test_overload),

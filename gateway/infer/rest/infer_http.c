@@ -1,0 +1,471 @@
+// HTTP in front of the service: paths, calls, errors. A request comes on its worker's thread; a
+// call of a model goes to the service with an arena of its own, its answer is written on the thread
+// that ran it, and comes back to the worker as a message, where the exchange is finished. The
+// stream's end cancels it. Loading reads files, so it runs on the core's background thread.
+#include "infer/rest/infer_http.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "infer/codec/oip_json.h"
+#include "infer/rest/infer_text.h"
+#include "svc/access/head_check.h"
+#include "svc/access/operators.h"
+#include "svc/control.h"
+#include "svc/reply.h"
+#include "svc/route.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SEGMENTS_MAX      6u
+#define ARENA_CHUNK_BYTES ((size_t)16 << 10)
+#define JSON_LENGTH       "inference-header-content-length"
+
+// ---- Replies
+
+static int http_status(enum base_status status)
+{
+    switch (status) {
+    case BASE_ERR_NOT_FOUND:
+        return 404;
+    case BASE_ERR_TOO_LARGE:
+        return 413;
+    case BASE_ERR_LIMIT:
+        return 429;
+    case BASE_ERR_CONFLICT: // not loaded
+    case BASE_ERR_BUSY:
+    case BASE_ERR_NOMEM:
+    case BASE_ERR_CLOSED:
+        return 503;
+    case BASE_ERR_TIMEOUT:
+        return 504;
+    default:
+        return base_status_is_input(status) ? 400 : 500;
+    }
+}
+
+static void reply_error(struct gw_exchange *exchange, int status, const char *text)
+{
+    struct base_str body = gw_oip_json_error(exchange->arena, base_str_of(text));
+    gw_reply_body(exchange, status, BASE_STR("application/json"), body.data, body.size);
+}
+
+static void refuse(struct gw_exchange *exchange, int status, const char *text)
+{
+    reply_error(exchange, status, text);
+    gw_exchange_finish(exchange);
+}
+
+static void refuse_failed(struct gw_exchange *exchange, const struct base_error *error)
+{
+    refuse(exchange, http_status(error->status), error->text);
+}
+
+static void reply_json(struct gw_exchange *exchange, struct base_str body)
+{
+    if (body.data == NULL) {
+        refuse(exchange, 503, "out of memory");
+        return;
+    }
+    gw_reply_body(exchange, 200, BASE_STR("application/json"), body.data, body.size);
+    gw_exchange_finish(exchange);
+}
+
+// ---- Calls of models
+
+// In the exchange's arena, as long as the exchange.
+struct http_call {
+    struct gw_message message;
+    struct gw_infer_ticket ticket;
+    struct gw_infer_call call;
+    struct base_arena arena; // of what is read and answered
+    struct gw_infer_service *service;
+    struct gw_worker *worker;
+    struct gw_exchange *exchange;
+    enum base_status written; // whether `body` is the answer
+    struct base_str body;
+    size_t json_bytes;
+};
+
+static void arena_done(void *ctx)
+{
+    base_arena_done(ctx);
+}
+
+static void reply_result(struct http_call *call)
+{
+    struct gw_exchange *exchange = call->exchange;
+    char text[24];
+    gw_reply_body(exchange, 200,
+                  call->json_bytes > 0 ? BASE_STR("application/octet-stream")
+                                       : BASE_STR("application/json"),
+                  call->body.data, call->body.size);
+    if (call->json_bytes > 0) {
+        int size = snprintf(text, sizeof(text), "%zu", call->json_bytes);
+        const char *copy = base_arena_text(&call->arena, text, (size_t)size);
+        gw_reply_header(&exchange->reply, BASE_STR(JSON_LENGTH), base_str_of(copy));
+    }
+}
+
+// On the worker's thread.
+static void call_done(struct gw_message *message)
+{
+    struct http_call *call = (struct http_call *)message;
+    struct gw_exchange *exchange = call->exchange;
+    const struct gw_infer_ticket *ticket = &call->ticket;
+    exchange->gone = NULL;
+    if (ticket->status != BASE_OK) {
+        reply_error(exchange, http_status(ticket->status), ticket->error.text);
+        if (ticket->status == BASE_ERR_LIMIT) {
+            gw_reply_retry_after(exchange, ticket->retry_after_s);
+        }
+    } else if (call->written != BASE_OK) {
+        reply_error(exchange, http_status(call->written),
+                    call->written == BASE_ERR_INVALID ? "classification: an output has no classes"
+                                                      : "no room for the answer");
+    } else {
+        reply_result(call);
+    }
+    gw_exchange_finish(exchange);
+}
+_Static_assert(offsetof(struct http_call, message) == 0, "call_done casts");
+
+// On any thread: writing a large answer keeps no event loop.
+static void ticket_done(struct gw_infer_ticket *ticket)
+{
+    struct http_call *call =
+        (struct http_call *)(void *)((char *)ticket - offsetof(struct http_call, ticket));
+    if (ticket->status == BASE_OK) {
+        call->written = gw_oip_json_write(&call->arena, &call->call, &ticket->result, &call->body,
+                                          &call->json_bytes);
+    }
+    gw_worker_post(call->worker, &call->message);
+}
+
+static void stream_gone(struct gw_exchange *exchange)
+{
+    struct http_call *call = exchange->keeper;
+    gw_infer_cancel(call->service, &call->ticket);
+}
+
+// How much of the body is JSON, as the header says; 0: all. False: it says nonsense.
+static bool read_json_bytes(const struct gw_request *request, size_t *out)
+{
+    uint64_t size = 0;
+    *out = 0;
+    if (request->infer_json.size == 0) {
+        return true;
+    }
+    if (base_str_u64(request->infer_json, &size) != BASE_OK || size == 0 ||
+        size > request->body_bytes) {
+        return false;
+    }
+    *out = (size_t)size;
+    return true;
+}
+
+static struct http_call *call_new(struct gw_infer_service *service, struct gw_worker *worker,
+                                  struct gw_exchange *exchange)
+{
+    struct http_call *call = base_arena_zalloc(exchange->arena, sizeof(*call));
+    if (call == NULL) {
+        return NULL;
+    }
+    base_arena_init(&call->arena, base_alloc_heap(), ARENA_CHUNK_BYTES, GW_INFER_ARENA_MAX);
+    if (base_arena_on_done(exchange->arena, arena_done, &call->arena) != BASE_OK) {
+        return NULL;
+    }
+    call->service = service;
+    call->worker = worker;
+    call->exchange = exchange;
+    call->message.run = call_done;
+    return call;
+}
+
+static void infer(struct gw_infer_service *service, struct gw_worker *worker,
+                  struct gw_exchange *exchange, const struct gw_infer_call *named)
+{
+    const struct gw_request *request = &exchange->request;
+    struct base_error error = {0};
+    size_t json_bytes = 0;
+    struct http_call *call = call_new(service, worker, exchange);
+    if (call == NULL) {
+        refuse(exchange, 503, "out of memory");
+        return;
+    }
+    if (!read_json_bytes(request, &json_bytes)) {
+        refuse(exchange, 400, JSON_LENGTH ": is no number from 1 to the length of the body");
+        return;
+    }
+    enum base_status status = gw_oip_json_read(
+        &call->arena, (struct base_str){(const char *)request->body, request->body_bytes},
+        json_bytes, &call->call, &error);
+    if (status != BASE_OK) {
+        refuse(exchange, http_status(status), error.text);
+        return;
+    }
+    call->call.model = named->model;
+    call->call.version = named->version;
+    call->ticket.call = &call->call;
+    call->ticket.arena = &call->arena;
+    call->ticket.deadline_us = base_clock_mono_us() + GW_INFER_TIMEOUT_US_MAX;
+    call->ticket.done = ticket_done;
+    exchange->keeper = call;
+    exchange->gone = stream_gone;
+    gw_infer_submit(service, &call->ticket);
+}
+
+// ---- Loading
+
+struct change {
+    struct gw_control_call control; // first
+    struct gw_infer_service *service;
+    struct base_str model;
+    bool load;
+    struct base_error error;
+    enum base_status status;
+};
+
+static void change_run(struct gw_core *core, struct gw_control_call *self)
+{
+    struct change *change = (struct change *)self;
+    (void)core;
+    change->status = change->load ? gw_infer_load(change->service, change->model, &change->error)
+                                  : gw_infer_unload(change->service, change->model, &change->error);
+}
+
+static void change_done(struct gw_worker *worker, struct gw_control_call *self)
+{
+    struct change *change = (struct change *)self;
+    (void)worker;
+    if (change->status != BASE_OK) {
+        // A name of another model is no reason to try again, as a model that is not loaded is.
+        int status = change->status == BASE_ERR_CONFLICT ? 409 : http_status(change->status);
+        refuse(self->exchange, status, change->error.text);
+        return;
+    }
+    reply_json(self->exchange, BASE_STR("{}"));
+}
+
+static void change(struct gw_infer_service *service, struct gw_worker *worker,
+                   struct gw_exchange *exchange, struct base_str model, bool load)
+{
+    struct gw_core *core = gw_worker_core(worker);
+    struct gw_actor actor = {0};
+    if (!gw_access_check(core, exchange, &actor)) {
+        gw_exchange_finish(exchange);
+        return;
+    }
+    if (actor.role < GW_ROLE_RELEASER || !actor.every_tenant) {
+        refuse(exchange, 403, "needs the token of a releaser of all tenants");
+        return;
+    }
+    struct change *change = base_arena_zalloc(exchange->arena, sizeof(*change));
+    if (change != NULL) {
+        change->control.exchange = exchange;
+        change->control.run = change_run;
+        change->control.done = change_done;
+        change->service = service;
+        change->model = model;
+        change->load = load;
+        base_log_info(gw_core_log(core), "infer", "%s %s of model '%.*s'", actor.name,
+                      load ? "asks for the loading" : "asks for the unloading",
+                      model.size < 128 ? (int)model.size : 128, model.data);
+    }
+    if (change == NULL || gw_background_post(worker, &change->control) != BASE_OK) {
+        refuse(exchange, 503, "busy, try again later");
+    }
+}
+
+// ---- What there is
+
+static void metadata(struct gw_infer_service *service, struct gw_exchange *exchange,
+                     const struct gw_infer_call *named)
+{
+    struct gw_infer_metadata metadata = {0};
+    struct base_error error = {0};
+    if (gw_infer_metadata(service, named, exchange->arena, &metadata, &error) != BASE_OK) {
+        refuse_failed(exchange, &error);
+        return;
+    }
+    reply_json(exchange, gw_infer_metadata_json(exchange->arena, &metadata));
+}
+
+static void rows(struct gw_infer_service *service, struct gw_exchange *exchange,
+                 const struct gw_infer_call *named)
+{
+    struct gw_infer_row *rows = NULL;
+    size_t count = 0;
+    struct base_error error = {0};
+    struct gw_infer_metadata metadata;
+    struct base_arena *arena = exchange->arena;
+    bool stats = named->model.size > 0;
+    if (stats && gw_infer_metadata(service, named, arena, &metadata, &error) != BASE_OK) {
+        refuse_failed(exchange, &error); // there is none of this name or version
+        return;
+    }
+    if (gw_infer_rows(service, named, arena, &rows, &count) != BASE_OK) {
+        refuse(exchange, 503, "out of memory");
+        return;
+    }
+    reply_json(exchange, stats ? gw_infer_stats_json(arena, rows, count, named->version)
+                               : gw_infer_index_json(arena, rows, count));
+}
+
+static void health(struct gw_exchange *exchange, bool good)
+{
+    if (good) {
+        gw_reply_status(exchange, 200);
+        gw_exchange_finish(exchange);
+    } else {
+        refuse(exchange, 503, "not ready");
+    }
+}
+
+// ---- Paths
+
+enum what {
+    NOTHING,
+    SERVER,
+    LIVE,
+    READY,
+    METADATA,
+    MODEL_READY,
+    STATS,
+    INFER,
+    INDEX,
+    LOAD,
+    UNLOAD,
+};
+
+// The segments behind "/v2"; their number, SEGMENTS_MAX + 1: too many.
+static uint32_t split(struct base_str path, struct base_str out[SEGMENTS_MAX])
+{
+    uint32_t count = 0;
+    size_t at = sizeof("/v2") - 1;
+    while (at < path.size) {
+        size_t end = ++at;
+        while (end < path.size && path.data[end] != '/') {
+            end++;
+        }
+        if (count == SEGMENTS_MAX) {
+            return SEGMENTS_MAX + 1;
+        }
+        out[count++] = (struct base_str){path.data + at, end - at};
+        at = end;
+    }
+    return count;
+}
+
+static bool is(struct base_str text, const char *word)
+{
+    return base_str_equal(text, base_str_of(word));
+}
+
+static enum what what_of_model(const struct base_str *parts, uint32_t count,
+                               struct gw_infer_call *named)
+{
+    named->model = parts[1];
+    uint32_t at = 2;
+    if (count >= 4 && is(parts[2], "versions")) {
+        named->version = parts[3];
+        at = 4;
+    }
+    if (named->model.size == 0 || (at == 4 && named->version.size == 0) || count > at + 1) {
+        return NOTHING;
+    }
+    if (count == at) {
+        return METADATA;
+    }
+    return is(parts[at], "infer")   ? INFER
+           : is(parts[at], "ready") ? MODEL_READY
+           : is(parts[at], "stats") ? STATS
+                                    : NOTHING;
+}
+
+static enum what what_of(struct base_str path, struct gw_infer_call *named)
+{
+    struct base_str parts[SEGMENTS_MAX];
+    uint32_t count = split(path, parts);
+    if (count == 0) {
+        return SERVER;
+    }
+    if (count == 2 && is(parts[0], "health")) {
+        return is(parts[1], "live") ? LIVE : is(parts[1], "ready") ? READY : NOTHING;
+    }
+    if (count >= 2 && count <= SEGMENTS_MAX && is(parts[0], "models")) {
+        return what_of_model(parts, count, named);
+    }
+    if (count == 2 && is(parts[0], "repository") && is(parts[1], "index")) {
+        return INDEX;
+    }
+    if (count == 4 && is(parts[0], "repository") && is(parts[1], "models")) {
+        named->model = parts[2];
+        return is(parts[3], "load") ? LOAD : is(parts[3], "unload") ? UNLOAD : NOTHING;
+    }
+    return NOTHING;
+}
+
+static bool takes(enum what what, enum gw_method method)
+{
+    bool post = what == INFER || what == INDEX || what == LOAD || what == UNLOAD;
+    bool get = !post || what == INDEX;
+    return (post && method == GW_METHOD_POST) ||
+           (get && (method == GW_METHOD_GET || method == GW_METHOD_HEAD));
+}
+
+static void answer(struct gw_infer_service *service, struct gw_exchange *exchange, enum what what,
+                   const struct gw_infer_call *named)
+{
+    switch (what) {
+    case SERVER:
+        reply_json(exchange, gw_infer_server_json(exchange->arena));
+        break;
+    case LIVE:
+        health(exchange, true);
+        break;
+    case READY:
+        health(exchange, gw_infer_ready(service));
+        break;
+    case MODEL_READY:
+        health(exchange, gw_infer_model_ready(service, named->model, named->version));
+        break;
+    case METADATA:
+        metadata(service, exchange, named);
+        break;
+    default:
+        rows(service, exchange, named);
+        break;
+    }
+}
+
+static void handle(void *self, struct gw_worker *worker, struct gw_exchange *exchange)
+{
+    struct gw_infer_service *service = self;
+    struct gw_infer_call named = {.priority = 0};
+    struct gw_head head = {0};
+    enum what what = what_of(exchange->request.path, &named);
+    bool open = exchange->route->who == GW_FOR_ANYBODY;
+    if (!open && !gw_infer_admit(worker, exchange, &head)) {
+        gw_exchange_finish(exchange);
+    } else if (what == NOTHING) {
+        refuse(exchange, 404, "no such path of the inference service");
+    } else if (!takes(what, exchange->request.method)) {
+        gw_reply_method(exchange, takes(what, GW_METHOD_GET) ? "GET, HEAD" : "POST");
+        gw_exchange_finish(exchange);
+    } else if (what == INFER) {
+        infer(service, worker, exchange, &named);
+    } else if (what == LOAD || what == UNLOAD) {
+        change(service, worker, exchange, named.model, what == LOAD);
+    } else {
+        answer(service, exchange, what, &named);
+    }
+}
+
+void gw_infer_install(struct gw_core *core, struct gw_infer_service *service,
+                      enum gw_metrics_access access)
+{
+    const struct gw_infer_seam seam = {
+        .self = service, .access = access, .handle = handle, .figures = gw_infer_metrics};
+    gw_core_set_infer(core, &seam);
+}
