@@ -267,9 +267,10 @@ size_t gw_oip_json_data_bound(const struct gw_infer_tensor *tensor)
 char *gw_oip_json_text_write(struct base_str text, char *out)
 {
     static const char digits[] = "0123456789abcdef";
-    const char *end = text.data + text.size;
+    const char *from = text.data != NULL ? text.data : "";
+    const char *end = from + text.size;
     *out++ = '"';
-    for (const char *at = text.data; at < end; at++) {
+    for (const char *at = from; at < end; at++) {
         size_t size = gw_json_utf8(at, end);
         if (size == 0) {
             memcpy(out, "\\ufffd", 6);

@@ -418,7 +418,7 @@ enum base_status gw_oip_json_read(struct base_arena *arena, struct base_str body
                               body.size);
     }
     gw_json_in_init(&in.json, arena, (struct base_str){body.data, text_bytes}, error);
-    base_reader_init(&in.binary, body.data + text_bytes, body.size - text_bytes);
+    base_reader_init(&in.binary, in.json.end, body.size - text_bytes);
     if (gw_json_expect(&in.json, '{')) {
         while (gw_json_member(&in.json, &first, &name) && read_member(&in, name)) {
         }

@@ -202,32 +202,36 @@ struct ranked {
     size_t index;
 };
 
+#define VALUE(kind, type)                                                                          \
+    case kind:                                                                                     \
+        return (double)((const type *)tensor->data)[i];
+
 static double value_at(const struct gw_infer_tensor *tensor, size_t i)
 {
+    const uint16_t *halves = tensor->data;
     switch (tensor->desc.dtype) {
-    case ENG_F32:
-        return (double)((const float *)tensor->data)[i];
-    case ENG_F64:
-        return ((const double *)tensor->data)[i];
-    case ENG_F16:
-        return (double)eng_f16_to_f32(((const uint16_t *)tensor->data)[i]);
+        VALUE(ENG_F32, float)
+        VALUE(ENG_F64, double)
+        VALUE(ENG_U8, uint8_t)
+        VALUE(ENG_I8, int8_t)
+        VALUE(ENG_U16, uint16_t)
+        VALUE(ENG_I16, int16_t)
+        VALUE(ENG_U32, uint32_t)
+        VALUE(ENG_I32, int32_t)
+        VALUE(ENG_U64, uint64_t)
+        VALUE(ENG_I64, int64_t)
     case ENG_BF16:
-        return (double)eng_bf16_to_f32(((const uint16_t *)tensor->data)[i]);
-    case ENG_I32:
-        return ((const int32_t *)tensor->data)[i];
-    case ENG_U8:
-        return ((const uint8_t *)tensor->data)[i];
-    case ENG_I8:
-        return ((const int8_t *)tensor->data)[i];
+        return (double)eng_bf16_to_f32(halves[i]);
     default:
-        return (double)((const int64_t *)tensor->data)[i];
+        return (double)eng_f16_to_f32(halves[i]);
     }
 }
 
+#undef VALUE
+
 static bool has_classes(enum eng_dtype dtype)
 {
-    return dtype == ENG_F32 || dtype == ENG_F64 || dtype == ENG_F16 || dtype == ENG_BF16 ||
-           dtype == ENG_I32 || dtype == ENG_U8 || dtype == ENG_I8 || dtype == ENG_I64;
+    return dtype != ENG_BOOL && dtype != ENG_STRING && gw_oip_dtype_name(dtype).size > 0;
 }
 
 static int by_rank(const void *left, const void *right)
