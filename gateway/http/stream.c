@@ -68,6 +68,7 @@ static struct gw_stream_work *work_new(struct gw_http_worker *worker)
     exchange->reply.kind = GW_REPLY_BYTES;
     exchange->reply.status = 0;
     exchange->reply.header_count = 0;
+    exchange->reply.trailer_count = 0;
     exchange->reply.body = NULL;
     exchange->reply.body_bytes = 0;
     exchange->reply.blob = NULL;

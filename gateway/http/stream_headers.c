@@ -57,6 +57,9 @@ static struct base_str *place_of(struct gw_request *request, struct base_str nam
         if (IS(name, "walle-device")) {
             return &request->device;
         }
+        if (IS(name, "grpc-timeout")) {
+            return &request->grpc_timeout;
+        }
         if (IS(name, "walle-tenant")) {
             return &request->tenant;
         }

@@ -98,6 +98,21 @@ static ssize_t read_blob(struct gw_stream *stream, struct gw_body_room *room)
     return give(stream, (struct base_span){bytes, have}, reply->blob_bytes, room);
 }
 
+// The body is out, and fields follow it; without memory for them the stream is reset, so that
+// nobody takes the answer for a whole one.
+static ssize_t send_trailers(struct gw_stream *stream, const struct gw_reply *reply)
+{
+    nghttp2_nv fields[GW_REPLY_TRAILERS_MAX];
+    base_check(reply->trailer_count <= GW_REPLY_TRAILERS_MAX);
+    for (uint32_t i = 0; i < reply->trailer_count; i++) {
+        fields[i] = field(reply->trailers[i].name, reply->trailers[i].value, false);
+    }
+    return nghttp2_submit_trailer(stream->conn->session, stream->id, fields,
+                                  reply->trailer_count) == 0
+               ? 0
+               : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+}
+
 // What nghttp2 asks for bytes of any reply: the one function with its parameters. `source->ptr` is
 // the stream, which lives until its close callback, after which nghttp2 asks no more.
 static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *out, size_t size,
@@ -112,6 +127,11 @@ static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *out, siz
                   : stream->state == GW_STREAM_TUNNEL ? gw_tunnel_stream_read(stream, &room)
                                                       : stream->work->source(stream, &room);
     *flags |= room.ended ? NGHTTP2_DATA_FLAG_EOF : NGHTTP2_DATA_FLAG_NONE;
+    if (room.ended && stream->work != NULL && stream->work->exchange.reply.trailer_count > 0) {
+        *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+        ssize_t sent = send_trailers(stream, &stream->work->exchange.reply);
+        return sent == 0 ? got : sent;
+    }
     return got;
 }
 
@@ -266,6 +286,7 @@ void gw_stream_problem(struct gw_stream *stream, int status, const char *detail)
     reply->kind = GW_REPLY_BYTES;
     reply->status = status;
     reply->header_count = 0;
+    reply->trailer_count = 0;
     reply->headers[reply->header_count++] =
         (struct gw_header){BASE_STR("content-type"), BASE_STR("application/problem+json")};
     if (status == 503 || status == 429) {

@@ -19,7 +19,8 @@
 
 #include <stdint.h>
 
-#define GW_REPLY_HEADERS_MAX 12
+#define GW_REPLY_HEADERS_MAX  12
+#define GW_REPLY_TRAILERS_MAX 2
 
 enum gw_method {
     GW_METHOD_GET,
@@ -51,6 +52,7 @@ struct gw_request {
     struct base_str if_range;
     struct base_str authorization;
     struct base_str content_type;
+    struct base_str grpc_timeout; // grpc-timeout
     struct base_str if_match;
     struct base_str idempotency_key;
     struct base_str infer_json; // inference-header-content-length: how much of the body is JSON
@@ -100,6 +102,9 @@ struct gw_reply {
     uint32_t header_count;
     const uint8_t *body; // arena or static
     size_t body_bytes;
+    // BYTES in HTTP/2: fields behind the body, which is then not empty.
+    struct gw_header trailers[GW_REPLY_TRAILERS_MAX];
+    uint32_t trailer_count;
     struct gw_blob *blob; // a reference that passes to the transport with finish
     uint64_t blob_from;
     uint64_t blob_bytes;
@@ -144,5 +149,7 @@ struct gw_exchange {
 // Adds a header; silently ignored past GW_REPLY_HEADERS_MAX (a bug caught by base_assert in debug
 // builds).
 void gw_reply_header(struct gw_reply *reply, struct base_str name, struct base_str value);
+// The same of what comes behind the body.
+void gw_reply_trailer(struct gw_reply *reply, struct base_str name, struct base_str value);
 
 #endif

@@ -23,6 +23,14 @@ void gw_reply_header(struct gw_reply *reply, struct base_str name, struct base_s
     }
 }
 
+void gw_reply_trailer(struct gw_reply *reply, struct base_str name, struct base_str value)
+{
+    base_assert(reply->trailer_count < GW_REPLY_TRAILERS_MAX);
+    if (reply->trailer_count < GW_REPLY_TRAILERS_MAX) {
+        reply->trailers[reply->trailer_count++] = (struct gw_header){name, value};
+    }
+}
+
 void gw_exchange_finish(struct gw_exchange *exchange)
 {
     if (exchange->note != NULL && exchange->reply.status >= 400) {
@@ -37,6 +45,7 @@ void gw_reply_status(struct gw_exchange *exchange, int status)
     reply->kind = GW_REPLY_BYTES;
     reply->status = status;
     reply->header_count = 0;
+    reply->trailer_count = 0;
     reply->body = NULL;
     reply->body_bytes = 0;
     reply->blob = NULL;

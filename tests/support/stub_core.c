@@ -254,6 +254,16 @@ static void hint_all(struct gw_worker *worker)
     }
 }
 
+static void say_trailers(struct gw_reply *reply)
+{
+    reply->status = 200;
+    reply->body = (const uint8_t *)"body";
+    reply->body_bytes = 4;
+    reply->trailers[0] = (struct gw_header){BASE_STR("behind"), BASE_STR("one")};
+    reply->trailers[1] = (struct gw_header){BASE_STR("farther"), BASE_STR("two")};
+    reply->trailer_count = 2;
+}
+
 void gw_core_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 {
     static const char hundred[101] = "0123456789012345678901234567890123456789012345678901234567890"
@@ -295,6 +305,8 @@ void gw_core_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         reply->status = 204;
     } else if (base_str_equal(request->path, BASE_STR("/test/fields"))) {
         say_fields(reply);
+    } else if (base_str_equal(request->path, BASE_STR("/test/trailers"))) {
+        say_trailers(reply);
     } else if (base_str_starts(request->path, BASE_STR("/v1/blob/"))) {
         handle_blob(exchange, (struct base_str){request->path.data + 9, request->path.size - 9});
     } else if (request->body_bytes > 0) {

@@ -416,6 +416,27 @@ static void test_a_drain_tells_tunnels_and_ends_them(void **state)
     assert_int_equal(stub_tunnel_counts.open, 0);
 }
 
+// Fields behind the body end the stream, not the body.
+static void test_trailers_end_the_stream(void **state)
+{
+    struct stream_rig *rig = *state;
+    struct answer_head head;
+    nghttp2_hd_inflater *inflater = NULL;
+    assert_int_equal(nghttp2_hd_inflate_new(&inflater), 0);
+    stream_rig_request(rig, 1, "/test/trailers", END_STREAM);
+    assert_int_equal(stream_rig_frames(rig, NGHTTP2_HEADERS, 1), 2);
+    assert_int_equal(stream_rig_frames(rig, NGHTTP2_DATA, 1), 1);
+    assert_int_equal(stream_rig_body(rig, 1), 4);
+    assert_int_equal(stream_rig_flags(rig, NGHTTP2_DATA, 1), 0);
+    assert_int_equal(stream_rig_flags(rig, NGHTTP2_HEADERS, 1), END_STREAM | END_HEADERS);
+    read_head(rig, inflater, 1, &head);
+    assert_non_null(strstr(head.text, "content-length: 4;behind: one;farther: two;"));
+    assert_int_equal(rig->worker->work_pool_count, 1);
+    stream_rig_request(rig, 3, "/x", END_STREAM); // the next of this work has none
+    assert_int_equal(stream_rig_frames(rig, NGHTTP2_HEADERS, 3), 1);
+    nghttp2_hd_inflate_del(inflater);
+}
+
 #define RIG_TEST(name)                                                                             \
     cmocka_unit_test_setup_teardown(name, stream_rig_set_up, stream_rig_tear_down)
 
@@ -429,6 +450,7 @@ int main(void)
         RIG_TEST(test_what_long_streams_give_the_table),
         cmocka_unit_test_setup_teardown(test_an_upstreams_answer_is_in_no_table,
                                         stream_rig_set_up_upstream, stream_rig_tear_down),
+        RIG_TEST(test_trailers_end_the_stream),
         RIG_TEST(test_a_hint_stream_keeps_no_request),
         RIG_TEST(test_a_stream_that_goes_while_the_core_works),
         RIG_TEST(test_a_connection_that_goes_while_the_core_works),
