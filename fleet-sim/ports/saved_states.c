@@ -1,8 +1,12 @@
 // Saved states of a shard: bases, cells, and which base a state is kept by. Called by sim_storage.c
 // on the shard's thread; content_store.c makes one for each store.
 //
-//   block := u16 base (its number + 1; 0: whole; 0x8000 added: its seal is left out), varint size
-//            of what follows, delta or bytes
+//   block := u16 base (its number + 1; 0: whole; 0x8000 added: its seal is left out), u8 shape (its
+//            number + 1; 0: none), [no shape: varint size of what follows], delta or bytes, [of a
+//            shape: the bytes at its places]
+//
+// Without a base there is no shape. Shapes are learned from deltas that none fits; of a size the
+// last ones are tried.
 //
 // A block lies in the smallest cell that it fits in, or in a larger one that is free. What none is
 // large enough for lies in several of the largest, of which each but the last begins with the
@@ -25,16 +29,24 @@
 #define NEXT_BYTES      4u
 #define CELL_BYTES_MAX  48u
 #define FIRST_BYTES     (CELL_BYTES_MAX - NEXT_BYTES)
-#define HEAD_BYTES_MAX  5u
+#define HEAD_BYTES_MAX  6u
 #define BLOCK_BYTES_MAX (HEAD_BYTES_MAX + SIM_STATE_BYTES_MAX)
 #define BASE_SEALED     0x8000u
 #define BASE_BYTES_MAX  4096u // larger states are kept whole
 #define BASES_TRIED     8u    // of one size, those made last
-#define NEAR_BYTES      26u   // of a block; what is near enough is looked for no further
+#define SHAPES_MAX      255u
+#define SHAPES_TRIED    16u // of one size, those made last
+#define SHAPE_HEAD      3u
+#define SHAPE_SAVES     24u // of a delta of many runs, about
+#define NEAR_BYTES      26u // of a block; what is near enough is looked for no further
 // A base more costs its bytes once, so it comes when none is near, and the later the more there
 // are: each has as many more states to be near to.
 #define PUTS_A_BASE  64u
 #define BASES_A_STEP 8u // ... of puts more
+// A shape more costs little, but there are not many numbers.
+#define PUTS_A_SHAPE  8u // that had none
+#define SHAPES_A_STEP 8u
+#define WASTE_MIN     2u // bytes a shape has that a delta would not: one of its own is better
 
 static const uint8_t cell_bytes[KINDS] = {
     10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 36, 40, CELL_BYTES_MAX};
@@ -50,6 +62,8 @@ struct cells {
 struct family {
     uint16_t bases[BASES_TRIED]; // numbers + 1, the last one made at `next - 1`
     uint8_t next;
+    uint8_t next_shape;
+    uint8_t shapes[SHAPES_TRIED]; // numbers + 1, likewise
 };
 
 struct base {
@@ -60,7 +74,10 @@ struct base {
 struct sim_states {
     const struct base_alloc_port *alloc;
     struct cells cells[KINDS];
-    uint32_t since_base; // puts
+    uint32_t since_base;  // puts
+    uint32_t since_shape; // ... that had none
+    uint32_t shape_count;
+    struct sim_delta_shape shapes[SHAPES_MAX];
     struct sim_states_stats stats;
     struct family families[BASE_BYTES_MAX + 1]; // by size
     struct base bases[SIM_STATE_BASES_MAX];
@@ -269,14 +286,26 @@ static sim_state_ref block_write(struct sim_states *states, uint32_t kind, const
     return ref_of(kind, first);
 }
 
-static size_t block_size(const uint8_t *block, size_t *out_head)
+// NULL: it has none.
+static const struct sim_delta_shape *shape_of(const struct sim_states *states, const uint8_t *block)
 {
+    const uint32_t number = block[SHAPE_HEAD - 1];
+    base_assert(number <= states->shape_count);
+    return number != 0 ? &states->shapes[number - 1] : NULL;
+}
+
+static size_t block_size(const struct sim_states *states, const uint8_t *block, size_t *out_head)
+{
+    const struct sim_delta_shape *shape = shape_of(states, block);
+    if (shape != NULL) {
+        *out_head = SHAPE_HEAD;
+        return SHAPE_HEAD + (size_t)shape->bytes;
+    }
     struct base_reader reader;
-    base_reader_init(&reader, block, HEAD_BYTES_MAX);
-    (void)base_reader_u16(&reader);
+    base_reader_init(&reader, block + SHAPE_HEAD, HEAD_BYTES_MAX - SHAPE_HEAD);
     size_t size = (size_t)base_reader_varint_max(&reader, SIM_STATE_BYTES_MAX);
     base_check(reader.status == BASE_OK);
-    *out_head = base_reader_offset(&reader);
+    *out_head = SHAPE_HEAD + base_reader_offset(&reader);
     return *out_head + size;
 }
 
@@ -288,7 +317,7 @@ static size_t block_read(struct sim_states *states, sim_state_ref ref, uint32_t 
     uint32_t number = first_of(ref) - 1;
     const uint8_t *cell = cell_at(states, of, number);
     size_t head;
-    size_t size = block_size(chained ? cell + NEXT_BYTES : cell, &head);
+    size_t size = block_size(states, chained ? cell + NEXT_BYTES : cell, &head);
     size_t at = 0;
     base_check(chained ? size > CELL_BYTES_MAX : size <= cell_bytes[of]);
     while (size - at > CELL_BYTES_MAX) {
@@ -331,6 +360,7 @@ void sim_states_drop(struct sim_states *states, sim_state_ref *ref)
 static void block_begin(struct base_writer *writer, uint16_t base, size_t size)
 {
     base_writer_u16(writer, base);
+    base_writer_u8(writer, 0);
     base_writer_varint(writer, size);
 }
 
@@ -344,6 +374,27 @@ static size_t whole_block(uint8_t *out, struct base_span bytes)
     return base_writer_size(&writer);
 }
 
+// The number + 1 of the shape with the fewest bytes that changes all that a delta does; 0: none.
+static uint8_t find_shape(const struct sim_states *states, size_t size, struct base_span delta)
+{
+    const struct family *family = &states->families[size];
+    struct sim_delta_shape wanted;
+    uint32_t fewest = UINT32_MAX;
+    uint8_t found = 0;
+    if (!sim_shape_of(delta.data, delta.size, &wanted)) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < SHAPES_TRIED; i++) {
+        const uint8_t number = family->shapes[i];
+        if (number != 0 && states->shapes[number - 1].bytes < fewest &&
+            sim_shape_covers(&states->shapes[number - 1], &wanted)) {
+            fewest = states->shapes[number - 1].bytes;
+            found = number;
+        }
+    }
+    return found;
+}
+
 // By this base, when that takes fewer than `below` bytes; else SIZE_MAX.
 static size_t delta_block(const struct sim_states *states, uint16_t number, struct base_span bytes,
                           size_t below, uint8_t *out)
@@ -352,7 +403,7 @@ static size_t delta_block(const struct sim_states *states, uint16_t number, stru
     bool sealed = sim_state_is_sealed(bytes.data, bytes.size);
     uint8_t delta[BASE_BYTES_MAX];
     base_assert(base->size == bytes.size);
-    size_t most = below < sizeof(delta) ? below : sizeof(delta);
+    size_t most = below + SHAPE_SAVES < sizeof(delta) ? below + SHAPE_SAVES : sizeof(delta);
     size_t size =
         sim_delta_find(base->bytes, bytes.data,
                        sealed ? bytes.size - SIM_STATE_SEAL_BYTES : bytes.size, delta, most);
@@ -361,8 +412,17 @@ static size_t delta_block(const struct sim_states *states, uint16_t number, stru
     if (size == SIZE_MAX) {
         return SIZE_MAX;
     }
-    block_begin(&writer, sealed ? number | BASE_SEALED : number, size);
-    base_writer_bytes(&writer, delta, size);
+    const uint16_t head = sealed ? number | BASE_SEALED : number;
+    const uint8_t shape = find_shape(states, bytes.size, (struct base_span){delta, size});
+    if (shape != 0 && states->shapes[shape - 1].bytes <= size) {
+        base_writer_u16(&writer, head);
+        base_writer_u8(&writer, shape);
+        sim_shape_take(&states->shapes[shape - 1], bytes.data, delta);
+        base_writer_bytes(&writer, delta, states->shapes[shape - 1].bytes);
+    } else {
+        block_begin(&writer, head, size);
+        base_writer_bytes(&writer, delta, size);
+    }
     return writer.status == BASE_OK ? base_writer_size(&writer) : SIZE_MAX;
 }
 
@@ -371,7 +431,8 @@ static enum base_status unpack(const struct sim_states *states, uint8_t *out, si
                                size_t *out_size)
 {
     size_t head;
-    size_t size = block_size(states->block, &head) - head;
+    size_t size = block_size(states, states->block, &head) - head;
+    const struct sim_delta_shape *shape = shape_of(states, states->block);
     unsigned base = block_base(states);
     const struct base *of = base != 0 ? &states->bases[(base & ~BASE_SEALED) - 1] : NULL;
     size_t whole = of != NULL ? of->size : size;
@@ -382,7 +443,11 @@ static enum base_status unpack(const struct sim_states *states, uint8_t *out, si
         memcpy(out, states->block + head, whole);
     } else if (of != NULL) {
         memcpy(out, of->bytes, whole);
-        base_check(sim_delta_apply(states->block + head, size, out, whole));
+        if (shape != NULL) {
+            sim_shape_put(shape, states->block + head, out);
+        } else {
+            base_check(sim_delta_apply(states->block + head, size, out, whole));
+        }
     }
     if ((base & BASE_SEALED) != 0) {
         sim_state_seal(out, whole);
@@ -447,6 +512,69 @@ static bool is_base_due(const struct sim_states *states)
     return states->since_base >= PUTS_A_BASE * (1 + states->stats.bases / BASES_A_STEP);
 }
 
+// ---- Shapes
+
+// Makes one of what the state changes of its base. False: that is none of use.
+static bool add_shape(struct sim_states *states, const struct base *base, struct base_span bytes)
+{
+    struct family *family = &states->families[bytes.size];
+    struct sim_delta_shape shape;
+    uint8_t delta[2 * SIM_SHAPE_BYTES_MAX];
+    const size_t sealed = (block_base(states) & BASE_SEALED) != 0 ? SIM_STATE_SEAL_BYTES : 0;
+    size_t size =
+        sim_delta_find(base->bytes, bytes.data, bytes.size - sealed, delta, sizeof(delta));
+    states->since_shape = 0;
+    if (states->shape_count == SHAPES_MAX || size == SIZE_MAX ||
+        !sim_shape_of(delta, size, &shape) || shape.bytes == 0) {
+        return false;
+    }
+    states->shapes[states->shape_count++] = shape;
+    family->shapes[family->next_shape++ % SHAPES_TRIED] = (uint8_t)states->shape_count;
+    return true;
+}
+
+static bool is_shape_due(const struct sim_states *states)
+{
+    return states->since_shape >= PUTS_A_SHAPE * (1 + states->shape_count / SHAPES_A_STEP);
+}
+
+// Does the block in states->block keep little that is as its base has it?
+static bool fits_well(const struct sim_states *states, const struct base *base)
+{
+    const struct sim_delta_shape *shape = shape_of(states, states->block);
+    uint8_t of_base[SIM_SHAPE_BYTES_MAX];
+    uint32_t equal = 0;
+    if (shape == NULL) {
+        return false;
+    }
+    sim_shape_take(shape, base->bytes, of_base);
+    for (uint32_t i = 0; i < shape->bytes; i++) {
+        equal += of_base[i] == states->block[SHAPE_HEAD + i];
+    }
+    return equal < WASTE_MIN;
+}
+
+// The block in states->block, of so many bytes, gets a shape of its own when none fits well and
+// that is due. Its size then.
+static size_t give_shape(struct sim_states *states, struct base_span bytes, size_t size)
+{
+    const uint16_t number = (uint16_t)(block_base(states) & ~BASE_SEALED);
+    const struct base *base = &states->bases[number - 1];
+    if (fits_well(states, base)) {
+        return size;
+    }
+    states->since_shape++;
+    if (!is_shape_due(states) || !add_shape(states, base, bytes)) {
+        return size;
+    }
+    const size_t shaped = delta_block(states, number, bytes, size, states->other);
+    if (shaped == SIZE_MAX) {
+        return size;
+    }
+    memcpy(states->block, states->other, shaped);
+    return shaped;
+}
+
 // The block of a state, in states->block; its size.
 static size_t pack(struct sim_states *states, struct base_span bytes, bool alone)
 {
@@ -460,7 +588,10 @@ static size_t pack(struct sim_states *states, struct base_span bytes, bool alone
     if (far && (first || is_base_due(states)) && add_base(states, bytes)) {
         size = nearest(states, bytes, bytes.size);
     }
-    return size != SIZE_MAX ? size : whole_block(states->block, bytes);
+    if (size == SIZE_MAX) {
+        return whole_block(states->block, bytes);
+    }
+    return give_shape(states, bytes, size);
 }
 
 // Does what was packed come back as it was?

@@ -3,7 +3,10 @@
 //
 // A state is kept as a number of a base and what differs from it (state_delta.h). Bases are whole
 // states that stay for good, at most SIM_STATE_BASES_MAX of them; a new one is made when none of
-// those made last is near. A state that nothing is near to, or that is too large, is kept whole.
+// those made last is near. Devices that did the same differ from a base in the same places: these
+// are kept once, as a shape, and of each state the bytes that it has there. A state that nothing is
+// near to, or that is too large, is kept whole.
+//
 // Blocks lie in cells of a few sizes, chained where the largest is too small, so a state that
 // changes its size leaves cells that others use.
 //

@@ -78,6 +78,58 @@ bool sim_delta_apply(const uint8_t *delta, size_t delta_bytes, uint8_t *bytes, s
     return reader.status == BASE_OK;
 }
 
+bool sim_shape_of(const uint8_t *delta, size_t delta_bytes, struct sim_delta_shape *out)
+{
+    struct base_reader reader;
+    base_reader_init(&reader, delta, delta_bytes);
+    uint64_t at = 0;
+    *out = (struct sim_delta_shape){0};
+    while (base_reader_left(&reader) > 0) {
+        at += base_reader_varint_max(&reader, UINT16_MAX);
+        const uint64_t count = base_reader_varint_max(&reader, SIM_SHAPE_BYTES_MAX - out->bytes);
+        (void)base_reader_bytes(&reader, count);
+        if (reader.status != BASE_OK || out->run_count == SIM_SHAPE_RUNS_MAX ||
+            at + count > UINT16_MAX) {
+            return false;
+        }
+        out->runs[out->run_count].at = (uint16_t)at;
+        out->runs[out->run_count++].count = (uint16_t)count;
+        out->bytes = (uint16_t)(out->bytes + count);
+        at += count;
+    }
+    return true;
+}
+
+bool sim_shape_covers(const struct sim_delta_shape *shape, const struct sim_delta_shape *other)
+{
+    uint32_t i = 0;
+    bool covered = true;
+    for (uint32_t k = 0; k < other->run_count && covered; k++) {
+        const uint32_t end = other->runs[k].at + other->runs[k].count;
+        while (i < shape->run_count && shape->runs[i].at + shape->runs[i].count < end) {
+            i++;
+        }
+        covered = i < shape->run_count && shape->runs[i].at <= other->runs[k].at;
+    }
+    return covered;
+}
+
+void sim_shape_take(const struct sim_delta_shape *shape, const uint8_t *block, uint8_t *out)
+{
+    for (uint32_t i = 0; i < shape->run_count; i++) {
+        memcpy(out, block + shape->runs[i].at, shape->runs[i].count);
+        out += shape->runs[i].count;
+    }
+}
+
+void sim_shape_put(const struct sim_delta_shape *shape, const uint8_t *bytes, uint8_t *block)
+{
+    for (uint32_t i = 0; i < shape->run_count; i++) {
+        memcpy(block + shape->runs[i].at, bytes, shape->runs[i].count);
+        bytes += shape->runs[i].count;
+    }
+}
+
 bool sim_state_is_sealed(const uint8_t *bytes, size_t size)
 {
     if (size < SIM_STATE_SEAL_BYTES) {

@@ -22,6 +22,29 @@ size_t sim_delta_find(const uint8_t *base, const uint8_t *bytes, size_t size, ui
 // Changes `bytes`, a copy of the base. False: it is no delta of a block of this size.
 bool sim_delta_apply(const uint8_t *delta, size_t delta_bytes, uint8_t *bytes, size_t size);
 
+// Where deltas change something. Devices that did the same differ in the same places, so who keeps
+// many deltas keeps a shape of them once, and of each delta the bytes at its places.
+#define SIM_SHAPE_RUNS_MAX  16u
+#define SIM_SHAPE_BYTES_MAX 128u
+
+struct sim_delta_shape {
+    uint16_t bytes; // of all runs
+    uint16_t run_count;
+    struct {
+        uint16_t at; // in the block
+        uint16_t count;
+    } runs[SIM_SHAPE_RUNS_MAX];
+};
+
+// Of a delta that sim_delta_find gave. False: it changes too much.
+bool sim_shape_of(const uint8_t *delta, size_t delta_bytes, struct sim_delta_shape *out);
+// Does it change all that the other one does?
+bool sim_shape_covers(const struct sim_delta_shape *shape, const struct sim_delta_shape *other);
+// What `block` has at its places, one run behind the other.
+void sim_shape_take(const struct sim_delta_shape *shape, const uint8_t *block, uint8_t *out);
+// ... put back.
+void sim_shape_put(const struct sim_delta_shape *shape, const uint8_t *bytes, uint8_t *block);
+
 // Are the last bytes the checksum of those before?
 bool sim_state_is_sealed(const uint8_t *bytes, size_t size);
 // Makes them so.

@@ -9,6 +9,7 @@
 #define DEVICES     300u
 #define STATE_BYTES 304u
 #define PUTS        40000u
+#define MANY        20000u
 
 struct rig {
     struct test_alloc alloc;
@@ -84,6 +85,96 @@ static void alike_devices_take_a_cell(void **test)
         sim_states_drop(rig.states, &refs[i]);
     }
     assert_int_equal(sim_states_stats(rig.states).cells, 0);
+    rig_done(&rig);
+}
+
+// Where devices differ is kept once for all of them: of each is kept what it has there.
+static void places_are_kept_once(void **test)
+{
+    (void)test;
+    struct rig rig;
+    rig_init(&rig);
+    static uint8_t bytes[MANY][STATE_BYTES];
+    static sim_state_ref refs[MANY];
+    for (uint32_t i = 0; i < MANY; i++) {
+        state_of(&rig, bytes[i]);
+        for (uint32_t k = 0; k < 2 && i % 3 == 2; k++) { // a third differs in one place more
+            bytes[i][200 + k] = (uint8_t)base_prng_next(&rig.prng);
+        }
+        sim_state_seal(bytes[i], STATE_BYTES);
+        put(&rig, &refs[i], bytes[i], STATE_BYTES);
+    }
+    struct sim_states_stats stats = sim_states_stats(rig.states);
+    print_message("%.1f bytes a state\n", (double)stats.bytes / MANY);
+    assert_true(stats.bytes <= 18 * (uint64_t)MANY); // 3, and 12 or 14 of its own
+    assert_int_equal(stats.mismatches, 0);
+    for (uint32_t i = 0; i < MANY; i++) {
+        is_kept(&rig, refs[i], bytes[i], STATE_BYTES);
+        sim_states_drop(rig.states, &refs[i]);
+    }
+    rig_done(&rig);
+}
+
+// A block, and which of its bytes are others than the base's. False: the delta has no shape.
+static bool draw_shape(struct rig *rig, uint8_t block[STATE_BYTES], bool differs[STATE_BYTES],
+                       struct sim_delta_shape *out)
+{
+    static const uint8_t base[STATE_BYTES];
+    uint8_t delta[2 * STATE_BYTES];
+    const uint32_t runs = (uint32_t)base_prng_below(&rig->prng, 20);
+    memset(block, 0, STATE_BYTES);
+    for (uint32_t i = 0; i < runs; i++) {
+        const uint32_t at = (uint32_t)base_prng_below(&rig->prng, STATE_BYTES);
+        const uint32_t count =
+            (uint32_t)base_prng_below(&rig->prng, 1u << base_prng_below(&rig->prng, 6));
+        for (uint32_t k = at; k < at + count && k < STATE_BYTES; k++) {
+            block[k] = (uint8_t)(1 + base_prng_below(&rig->prng, 255));
+        }
+    }
+    for (uint32_t i = 0; i < STATE_BYTES; i++) {
+        differs[i] = block[i] != 0;
+    }
+    size_t size = sim_delta_find(base, block, STATE_BYTES, delta, sizeof(delta));
+    assert_int_not_equal(size, SIZE_MAX);
+    return sim_shape_of(delta, size, out);
+}
+
+static void shapes_match_a_list_of_places(void **test)
+{
+    (void)test;
+    struct rig rig;
+    uint32_t shaped = 0;
+    uint32_t covering = 0;
+    rig_init(&rig);
+    for (uint32_t turn = 0; turn < 20000; turn++) {
+        struct sim_delta_shape shapes[2];
+        uint8_t blocks[2][STATE_BYTES];
+        uint8_t again[STATE_BYTES] = {0};
+        uint8_t bytes[SIM_SHAPE_BYTES_MAX];
+        bool differs[2][STATE_BYTES];
+        bool in_shape[STATE_BYTES] = {false};
+        bool all = true;
+        if (!draw_shape(&rig, blocks[0], differs[0], &shapes[0]) ||
+            !draw_shape(&rig, blocks[1], differs[1], &shapes[1])) {
+            continue;
+        }
+        shaped++;
+        sim_shape_take(&shapes[0], blocks[0], bytes);
+        sim_shape_put(&shapes[0], bytes, again);
+        assert_memory_equal(again, blocks[0], STATE_BYTES);
+        for (uint32_t i = 0; i < shapes[0].run_count; i++) {
+            memset(&in_shape[shapes[0].runs[i].at], true, shapes[0].runs[i].count);
+        }
+        for (uint32_t i = 0; i < shapes[1].run_count; i++) {
+            for (uint32_t k = 0; k < shapes[1].runs[i].count; k++) {
+                all = all && in_shape[shapes[1].runs[i].at + k];
+            }
+        }
+        assert_int_equal(sim_shape_covers(&shapes[0], &shapes[1]), all);
+        assert_true(sim_shape_covers(&shapes[0], &shapes[0]));
+        covering += all;
+    }
+    assert_true(shaped > 5000 && covering > 100 && covering < shaped / 2);
     rig_done(&rig);
 }
 
@@ -240,6 +331,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(alike_devices_take_a_cell),
+        cmocka_unit_test(places_are_kept_once),
+        cmocka_unit_test(shapes_match_a_list_of_places),
         cmocka_unit_test(any_bytes_come_back),
         cmocka_unit_test(what_is_dropped_leaves_room),
         cmocka_unit_test(who_shares_nothing_has_no_base),
