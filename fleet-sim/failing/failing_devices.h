@@ -11,7 +11,9 @@
 #include <jansson.h>
 
 #define SIM_FAILING_TOLD_MAX 5u // devices that are named of one way to fail
-#define SIM_FAILING_TEXT_MAX (SIM_FAILING_TOLD_MAX * 18u + 32u)
+// Attributes of one that failed, in the folder of a run's reports.
+#define SIM_FAILING_ATTRS_FILE "failing_attrs.json"
+#define SIM_FAILING_TEXT_MAX   (SIM_FAILING_TOLD_MAX * 18u + 32u)
 
 struct sim_failing_device {
     uint64_t index; // in the population

@@ -130,9 +130,6 @@ const struct sim_failing_device *sim_result_failing(const struct sim_run_result 
 #define SIM_LOOK_TEXT_MAX (SIM_TEXT_MAX + 64)
 bool sim_look_text(const struct sim_run_result *result, char out[SIM_LOOK_TEXT_MAX]);
 
-// Attributes of that device, a file for `walle task run --attrs`.
-#define SIM_FAILING_ATTRS_FILE "failing_attrs.json"
-
 // Writes run.json, timeline.csv, latency.csv, coverage.csv, repro.txt and report.html into
 // options->out, which must exist, and the JUnit file that the options name; where a device failed
 // its attributes as well. IO with what and where in `error`.

@@ -4,8 +4,8 @@
 #include "swarm/child_run.h"
 
 #include "base/check.h"
+#include "failing/failing_devices.h"
 #include "model/sim_exit.h"
-#include "report/run_result.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,9 +21,10 @@ extern char **environ;
 
 void sim_child_remove(const struct sim_child *child)
 {
-    static const char *const files[] = {
-        "run.json",  "report.html", "timeline.csv", "latency.csv",  "coverage.csv",
-        "repro.txt", "digest.bin",  "trace.txt",    "device.jsonl", SIM_FAILING_ATTRS_FILE};
+    static const char *const files[] = {"run.json",    "report.html",  "timeline.csv",
+                                        "latency.csv", "coverage.csv", SIM_FAILING_ATTRS_FILE,
+                                        "repro.txt",   "digest.bin",   "trace.txt",
+                                        "device.jsonl"};
     char path[SIM_CHILD_FOLDER_MAX + 32];
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
         (void)snprintf(path, sizeof(path), "%s/%s", child->folder, files[i]);

@@ -83,11 +83,28 @@ class PlanSimulate(unittest.TestCase):
 
     def test_it_is_said_for_people(self):
         text = self.plan("--population", self.population())
+        self.assertRegex(text, r"simulating a good release on 400 virtual devices, 5 times\n(  run [1-5] of 5: passed after \d+ s\n){5}")
+        self.assertRegex(text, r"a release that fails on every device .*\n(  run [1-5] of 5: stopped after \d+ s\n){5}")
         self.assertRegex(text, r"(?s)simulated 5 times on 400 virtual devices like those of .*\n  gray +begins at \d+ s \(\d+ to \d+\), takes "
                                r"\d+ s .*\n  all passed after \d+ s")
         self.assertRegex(text, r"a good release: stopped in 0 of 5 runs\n")
         self.assertRegex(text, r"a release that fails on every device: stopped in 5 of 5 runs, after \d+ s \(\d+ to \d+\); devices that "
                                r"took it: \d+ \(\d+ to \d+\), \d+\.\d % at most")
+
+    def test_a_plan_that_cannot_pass_is_not_played(self):
+        for change, said in (({"min_sample": 300}, "the plan cannot pass on 400 devices: the stage gray waits for 300, and about 80 enter it; --fleet"),
+                             ({"percent": 100, "min_sample": 401}, "gray waits for 401, and about 400 enter it"),
+                             ({"percent": 99}, "full waits for 40, and about 4 enter it")):
+            path = self.stack.path("starving.json")
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump([STAGES[0], STAGES[1] | change, STAGES[2]], file)
+            text = self.plan("--population", self.population(), "--stages", path, status=2)
+            self.assertIn(said, text)
+            self.assertNotIn("simulating", text)
+
+    def test_the_first_run_that_waits_is_the_last(self):
+        text = self.plan("--population", self.population(), "--target", 'os == "symbian"', status=2)
+        self.assertRegex(text, r"the plan does not pass on 400 devices: after 14670 s a good release still waits in gray; ")
 
     def test_what_is_missing_is_said(self):
         for words, status, said in (((), 2, "--simulate needs either --dir DIR"),

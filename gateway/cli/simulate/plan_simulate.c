@@ -20,6 +20,7 @@
 #define HORIZON_S       14400.0
 #define HORIZON_MOST_S  1000000.0
 #define STAGES_MOST     32
+#define ENTER_SPREAD    4.0 // deviations of a draw by share that are let pass
 
 // What is released: `rule` of walle-fleet-sim run --bad.
 static const struct release {
@@ -81,6 +82,41 @@ static enum cli_exit check(const struct cli *cli)
     if (stat(path, &about) != 0 || S_ISDIR(about.st_mode) != dir) {
         return cli_fail(CLI_EXIT_LOCAL, "%s: no %s on this machine", path,
                         dir ? "folder of a gateway" : "population file");
+    }
+    return CLI_EXIT_OK;
+}
+
+// The most devices that may be expected to enter a stage, whatever its audience: those below its
+// share and above what was let in before.
+static double enter_most(double devices, const json_t *stage, double *inside)
+{
+    double share = ladder_max_bucket(stage) / 10000.0;
+    double enter = devices * fmax(share - *inside, 0);
+    if (ladder_is_for_everybody(stage)) {
+        *inside = fmax(*inside, share);
+    }
+    return enter;
+}
+
+// A stage whose sample the fleet cannot fill waits until the end of each run: that takes long, and
+// is known beforehand. Shares are drawn by device, so a little more than its share may enter.
+static enum cli_exit check_samples(const struct simulation *of)
+{
+    double inside = 0;
+    size_t index;
+    json_t *stage;
+    json_array_foreach(of->stages, index, stage)
+    {
+        double sample = (double)cli_json_u64(stage, "min_sample");
+        double enter = enter_most((double)of->devices, stage, &inside);
+        if (fmin(enter + ENTER_SPREAD * sqrt(enter), (double)of->devices) < sample) {
+            return cli_fail(CLI_EXIT_USAGE,
+                            "the plan cannot pass on %llu devices: the stage %s waits for %.0f, "
+                            "and about %.0f enter it; --fleet N takes more (at most %u), "
+                            "min_sample of the stage asks for fewer",
+                            (unsigned long long)of->devices, cli_json_text(stage, "name", "?"),
+                            sample, enter, DEVICES_MOST);
+        }
     }
     return CLI_EXIT_OK;
 }
@@ -213,6 +249,31 @@ static enum cli_exit run_play(struct simulation *of, uint32_t release, uint32_t 
     return CLI_EXIT_OK;
 }
 
+// What became of a run, as it ends. USAGE: a good release waits in a stage until the run's end, and
+// so it would in each further one, which takes as long.
+static enum cli_exit run_tell(const struct simulation *of, uint32_t release, uint32_t run)
+{
+    double stopped_s = of->stopped_s[release][run];
+    if (!isnan(stopped_s)) {
+        fprintf(stderr, "  run %u of %u: stopped after %.0f s\n", run + 1, RUNS, stopped_s);
+    } else if (release > 0) {
+        fprintf(stderr, "  run %u of %u: not stopped\n", run + 1, RUNS);
+    } else if (!isnan(of->ended_s[run])) {
+        fprintf(stderr, "  run %u of %u: passed after %.0f s\n", run + 1, RUNS, of->ended_s[run]);
+    } else {
+        const char *last = "no stage";
+        for (size_t i = 0; i < json_array_size(of->stages) && i < STAGES_MOST; ++i) {
+            const json_t *stage = json_array_get(of->stages, i);
+            last = isnan(of->began_s[i][run]) ? last : cli_json_text(stage, "name", "?");
+        }
+        return cli_fail(CLI_EXIT_USAGE,
+                        "the plan does not pass on %llu devices: after %.0f s a good release still "
+                        "waits in %s; walle rollout plan without --simulate says who enters it",
+                        (unsigned long long)of->devices, of->horizon_s, last);
+    }
+    return CLI_EXIT_OK;
+}
+
 static enum cli_exit runs_play(struct simulation *of)
 {
     for (uint32_t release = 0; release < RELEASES; ++release) {
@@ -220,6 +281,7 @@ static enum cli_exit runs_play(struct simulation *of)
                 (unsigned long long)of->devices, RUNS);
         for (uint32_t run = 0; run < RUNS; ++run) {
             enum cli_exit code = run_play(of, release, run);
+            code = code == CLI_EXIT_OK ? run_tell(of, release, run) : code;
             if (code != CLI_EXIT_OK) {
                 return code;
             }
@@ -326,7 +388,8 @@ enum cli_exit plan_simulate(const struct cli *cli, const json_t *stages, json_t 
         const struct stand_in_plan plan = {cli->args[0], cli->values[CLI_OPTION_BUILD],
                                            cli->values[CLI_OPTION_TARGET], of.stages};
         prepare(&of);
-        code = stand_in_begin(&of.in);
+        code = check_samples(&of);
+        code = code == CLI_EXIT_OK ? stand_in_begin(&of.in) : code;
         code = code == CLI_EXIT_OK ? population_make(&of) : code;
         code = code == CLI_EXIT_OK ? stand_in_make(&plan, &of.in) : code;
         code = code == CLI_EXIT_OK ? runs_play(&of) : code;

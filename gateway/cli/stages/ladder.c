@@ -240,7 +240,7 @@ static enum cli_exit check_order(const json_t *list)
                     bad, cli_json_text(json_array_get(list, bad), "name", "?"));
 }
 
-static bool is_for_everybody(const json_t *stage)
+bool ladder_is_for_everybody(const json_t *stage)
 {
     const json_t *audience = json_object_get(stage, "audience");
 
@@ -267,7 +267,7 @@ static enum cli_exit check_followers(const json_t *stages)
                             index, cli_json_text(stage, "name", "?"),
                             cli_json_text(full, "name", "?"));
         }
-        if (full == NULL && kind == POL_STAGE_FULL && is_for_everybody(stage)) {
+        if (full == NULL && kind == POL_STAGE_FULL && ladder_is_for_everybody(stage)) {
             full = stage;
         }
     }
@@ -320,7 +320,7 @@ void ladder_warn(const json_t *stages)
 
     json_array_foreach((json_t *)(uintptr_t)stages, index, stage)
     {
-        if (is_for_everybody(stage) && ladder_kind(stage) == POL_STAGE_BETA) {
+        if (ladder_is_for_everybody(stage) && ladder_kind(stage) == POL_STAGE_BETA) {
             fprintf(stderr,
                     "walle: warning: stages[%zu]: the beta stage %s has no audience: it is for the "
                     "whole target at once; \"audience\": \"channel == \\\"beta\\\"\" in it says "

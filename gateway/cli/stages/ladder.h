@@ -26,6 +26,7 @@ enum cli_exit ladder_target(const struct cli *cli, json_t **out_target);
 // What a statement for this stage says; `stage` was made by ladder_stages.
 enum pol_stage_kind ladder_kind(const json_t *stage);
 uint16_t ladder_max_bucket(const json_t *stage);
+bool ladder_is_for_everybody(const json_t *stage); // it has no audience
 // max_slowdown or max_memory in percent; 0: not judged.
 uint16_t ladder_times(const json_t *stage, const char *key);
 
