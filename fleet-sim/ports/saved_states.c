@@ -1,17 +1,13 @@
-// Saved states of a shard: bases, cells, and which base a state is kept by. Called by sim_storage.c
-// on the shard's thread; content_store.c makes one for each store.
+// Saved states of a shard: bases, shapes, cells. Called by sim_storage.c on the shard's thread;
+// content_store.c makes one for each store.
 //
 //   block := u16 base (its number + 1; 0: whole; 0x8000 added: its seal is left out), u8 shape (its
 //            number + 1; 0: none), [no shape: varint size of what follows], delta or bytes, [of a
 //            shape: the bytes at its places]
 //
-// Without a base there is no shape. Shapes are learned from deltas that none fits; of a size the
-// last ones are tried.
-//
-// A block lies in the smallest cell that it fits in, or in a larger one that is free. What none is
-// large enough for lies in several of the largest, of which each but the last begins with the
-// number of the next. Of which size its cells are, and whether they are several, says its
-// reference.
+// Without a base there is no shape. Shapes are learned from deltas that none fits. A block lies in
+// the smallest cell that it fits in, or a larger free one; what fits none in several of the
+// largest, each of which begins with the number of the next. Its reference says which size it has.
 #include "ports/saved_states.h"
 
 #include "base/check.h"

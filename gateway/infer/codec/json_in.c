@@ -9,7 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-_Static_assert(GW_JSON_DEPTH_MAX <= 64, "the kinds of open values are bits of one number");
+_Static_assert(GW_JSON_IN_DEPTH_MAX <= 64, "the kinds of open values are bits of one number");
 
 void gw_json_in_init(struct gw_json_in *in, struct base_arena *arena, struct base_str text,
                      struct base_error *error)
@@ -305,9 +305,9 @@ bool gw_json_skip(struct gw_json_in *in)
     do {
         bool object = gw_json_take(in, '{');
         if (object || gw_json_take(in, '[')) {
-            if (depth == GW_JSON_DEPTH_MAX) {
+            if (depth == GW_JSON_IN_DEPTH_MAX) {
                 return gw_json_fail(in, BASE_ERR_TOO_LARGE, "JSON: over %u deep",
-                                    GW_JSON_DEPTH_MAX);
+                                    GW_JSON_IN_DEPTH_MAX);
             }
             objects = objects << 1 | object;
             depth++;

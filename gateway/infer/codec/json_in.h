@@ -12,7 +12,7 @@
 
 #include <stdbool.h>
 
-#define GW_JSON_DEPTH_MAX 64u // of what is skipped
+#define GW_JSON_IN_DEPTH_MAX 64u // of what is skipped
 
 struct gw_json_in {
     const char *start;
