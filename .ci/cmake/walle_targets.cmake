@@ -67,6 +67,22 @@ function(walle_program)
     walle_uses(${A_NAME} ${A_USES})
 endfunction()
 
+# CUDA kernels as C++, run on the processor: a library that is loaded. Optimised in every build, as other kernels are.
+# The thread sanitizer does not know stacks that take turns. The language of a file holds for one folder: call this where
+# nobody builds the same files for a GPU.
+function(walle_kernels_on_cpu name)
+    set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CXX)
+    add_library(${name} MODULE ${ARGN})
+    target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/engine ${CMAKE_SOURCE_DIR}/engine/include)
+    target_compile_definitions(${name} PRIVATE _GNU_SOURCE)
+    target_compile_options(${name} PRIVATE -xc++ -O2 -Wall -Wextra -Wno-unused-function -fvisibility=hidden
+        -fno-exceptions -fno-rtti)
+    set_target_properties(${name} PROPERTIES CXX_STANDARD 17)
+    if(NOT WALLE_SANITIZE MATCHES "thread")
+        walle_sanitize(${name})
+    endif()
+endfunction()
+
 # One program and one ctest entry per DIR/test_*.c, DIR/firsthour_*.c and DIR/hardening_*.c (the tests of numbered points, the
 # latter of docs/SECURITY.md), named after the file.
 function(walle_tests)

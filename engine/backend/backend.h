@@ -1,8 +1,9 @@
 // The seam between programs and the code that executes them. A backend turns commands into steps
 // once (chooses a kernel, packs weights) and steps run many times.
 //
-// Backends: ref/ (portable C, every command, every type: the oracle and the fallback) and cpu/ (the
-// fast paths; refuses with UNSUPPORTED what it has no kernel for, and ref takes it).
+// Backends: ref/ (portable C, every command, every type: the oracle and the fallback), cpu/ (the
+// fast paths; refuses with UNSUPPORTED what it has no kernel for, and ref takes it), and cuda/,
+// whose steps work on the memory of a device (run_device.h).
 #ifndef ENG_BACKEND_BACKEND_H
 #define ENG_BACKEND_BACKEND_H
 
@@ -14,9 +15,11 @@
 
 struct eng_pack_cache;
 struct eng_model;
-struct eng_kernels; // cpu/kernels.h: the table of one instruction set
-struct eng_search;  // search/search.h: choices measured before
-struct eng_watch;   // backend/run_watch.h
+struct eng_kernels;        // cpu/kernels.h: the table of one instruction set
+struct eng_search;         // search/search.h: choices measured before
+struct eng_watch;          // backend/run_watch.h
+struct eng_device;         // backend/run_device.h
+struct eng_device_weights; // backend/device_weights.h
 
 // How the loops of a product (or of a convolution done as one) are cut: what the search varies.
 // Each changes one thing of what the sizes of the caches suggest.
@@ -47,15 +50,19 @@ struct eng_prepare {
     enum eng_tuning tuning;
     size_t buffer_bytes_max;       // of activations, and of scratch; 0: ENG_BUFFER_BYTES_MAX
     const struct eng_watch *watch; // looked at from command to command; NULL: nobody stops planning
+    struct eng_device *device;     // asked first; NULL: all is done in the host's memory
+    struct eng_device_weights *weights; // the model's on that device; NULL where that is
     struct base_error *error;
 };
 
-// One run: where every tensor of the program lies now.
+// One run: where every tensor of the program lies now: on the device for its steps, else in the
+// host's memory.
 struct eng_run {
     void *const *data; // by tensor number; NULL for tensors nobody reads
     struct eng_pool *pool;
     void *scratch;                 // max over steps of scratch_bytes, 64-byte aligned
     const struct eng_watch *watch; // for steps whose inputs say how long they take; NULL: nobody's
+    struct eng_device *device;     // of its steps; NULL for all others
     struct base_error *error;
 };
 
@@ -81,6 +88,7 @@ struct eng_step {
     uint32_t loose; // bit i: input i may lie at any address: packed and not read, or read byte-wise
     const char *kernel; // static name for traces: "conv.winograd4.avx512"
     bool alone;         // prepared without a pool, run without one
+    bool on_device;     // begun on the device; what it wrote is there after eng_memory.sync
     uint64_t work;      // eng_command_work of the command
 };
 // Runs a step; where it is to run alone, without the pool.

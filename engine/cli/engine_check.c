@@ -127,10 +127,12 @@ static bool read_expected(struct check *check)
 
 static struct eng_session *new_run(struct check *check, bool is_reference)
 {
+    base_assert(check->model != NULL);
     struct eng_session_options options = check->cli->session;
     options.keep_values = true;
     if (is_reference) {
         options.isa = "ref";
+        options.device = "cpu";
         options.precision = ENG_PRECISION_HIGH;
         options.no_fuse = true;
     }

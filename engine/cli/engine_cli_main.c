@@ -33,6 +33,7 @@ enum key {
     KEY_MEMORY = 'm',
     KEY_PRECISION = 'p',
     KEY_ISA = 'a',
+    KEY_DEVICE = 'D',
     KEY_OUTPUT = 'o',
     KEY_TRACE = 'T',
     KEY_REPEAT = 'n',
@@ -64,6 +65,7 @@ static const struct argp_option all_options[] = {
      "for random inputs, for activations, and for constants, each (3/4 of the machine's)", 0},
     {"precision", KEY_PRECISION, "high|low", 0, "low: matrix products take bfloat16 inputs", 0},
     {"isa", KEY_ISA, "NAME", 0, "generic, avx2, avx512, amx, or ref: the plain reference", 0},
+    {"device", KEY_DEVICE, "NAME", 0, "cpu, or cuda: a GPU", 0},
     {"output", KEY_OUTPUT, "FILE", 0, "writes the outputs (.npz, or .npy and .pb for one)", 0},
     {"trace", KEY_TRACE, "FILE", 0, "writes the last run as Chrome trace JSON", 0},
     {"repeat", KEY_REPEAT, "N", 0,
@@ -89,7 +91,7 @@ static const struct argp_option all_options[] = {
 };
 #define OPTION_COUNT (sizeof all_options / sizeof all_options[0])
 
-#define SESSION_KEYS "idrtmpacMFS"
+#define SESSION_KEYS "idrtmpaDcMFS"
 static const struct eng_cli_command commands[] = {
     {"info", "MODEL", "inputs, outputs, operators and size of a model",
      "  walle-engine info resnet18.onnx\n"
@@ -215,6 +217,9 @@ static error_t take_session_option(int key, char *text, struct argp_state *state
         return take_precision(state, text, cli);
     case KEY_ISA:
         cli->session.isa = text;
+        return 0;
+    case KEY_DEVICE:
+        cli->session.device = text;
         return 0;
     case KEY_CACHE:
         cli->session.cache_path = text;

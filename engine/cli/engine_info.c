@@ -8,6 +8,7 @@
 #include "backend/backend.h"
 #include "backend/cpu/blas.h"
 #include "backend/cpu/kernel/isa.h"
+#include "backend/cuda/cuda_device.h"
 #include "base/check.h"
 #include "lower/lower.h"
 
@@ -193,6 +194,7 @@ static void print_counts(void)
         printf("  %-10s %zu%s\n", eng_isa_name((enum eng_isa)i), count_commands(eng_cpu_takes),
                eng_isa_has((enum eng_isa)i) ? "" : "  not on this processor");
     }
+    printf("  %-10s %zu\n", "cuda", count_commands(eng_cuda_takes));
     printf("  %-10s 2 (matmul, conv of single pixels)%s\n", "blas",
            eng_blas_get() != NULL ? "" : "  not on this machine");
 }

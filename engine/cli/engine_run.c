@@ -132,6 +132,10 @@ static void print_times(const struct eng_cli *cli, const struct eng_session *ses
     fprintf(stderr, " (%s, planning took another %.3f ms, %u commands in %u segment%s)\n",
             stats.isa, (double)stats.plan_us / 1000, stats.command_count, stats.segment_count,
             stats.segment_count == 1 ? "" : "s");
+    if (stats.device_bytes > 0) {
+        fprintf(stderr, "%s: %zu bytes, %u command%s left to the host\n", stats.device,
+                stats.device_bytes, stats.left_to_host, stats.left_to_host == 1 ? "" : "s");
+    }
 }
 
 static enum base_status run_all(struct eng_cli *cli, struct eng_model *model,

@@ -107,8 +107,10 @@ struct eng_graph {
     uint32_t value_count, node_count, input_count, output_count, capture_count;
 };
 
-// The model behind engine.h. `packs` is shared, mutable and locks itself (backend/pack.h).
+// The model behind engine.h. `packs` (backend/pack.h) and `device_weights`
+// (backend/device_weights.h) are shared, mutable and lock themselves.
 struct eng_pack_cache;
+struct eng_device_weights;
 struct eng_mappings;
 struct eng_model {
     struct base_arena arena;
@@ -121,6 +123,7 @@ struct eng_model {
     uint64_t parameter_count; // elements of float initializers
     uint64_t content_key;     // hash of the file's structure: names the model in the search cache
     struct eng_pack_cache *packs;
+    struct eng_device_weights *device_weights; // NULL: no session was on a device yet
     struct eng_mappings *mappings; // model_file.h: files mapped, released with the model
     uint32_t refs;                 // atomic
 };

@@ -4,11 +4,13 @@
 // session. Backends spread a step over the pool themselves.
 #include "session/exec.h"
 
+#include "backend/run_device.h"
 #include "backend/pack.h"
 #include "base/carve.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "program/plan_memory.h"
+#include "session/exec_device.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +31,11 @@ static enum base_status choose_backend(const struct eng_prepare *ctx,
     if (ctx->error != NULL) {
         ctx->error->text[0] = '\0';
     }
-    if (ctx->kernels != NULL) {
+    if (ctx->device != NULL) {
+        status = ctx->device->prepare(ctx, program, command, out_step);
+    }
+    if (status == BASE_ERR_UNSUPPORTED && ctx->kernels != NULL) {
+        *out_step = (struct eng_step){0};
         status = eng_cpu_prepare(ctx, program, command, out_step);
     }
     if (status == BASE_ERR_UNSUPPORTED) {
@@ -257,19 +263,20 @@ enum base_status eng_exec_init(struct eng_exec *exec, const struct eng_program *
             return BASE_ERR_NOMEM;
         }
     }
-    return place(exec, ctx, &plan);
+    BASE_TRY(place(exec, ctx, &plan));
+    return ctx->device != NULL ? eng_exec_device_init(exec, ctx) : BASE_OK;
 }
 
 void eng_exec_done(struct eng_exec *exec)
 {
+    eng_exec_device_done(exec->device);
     free(exec->buffer);
     free(exec->scratch);
     *exec = (struct eng_exec){0};
 }
 
-// A step's failure, with the node it belongs to in front of the text.
-static enum base_status name_failure(const struct eng_step *step, const struct eng_exec_run *run,
-                                     enum base_status status)
+enum base_status eng_exec_name_failure(const struct eng_step *step, const struct eng_exec_run *run,
+                                       enum base_status status)
 {
     base_assert(status != BASE_OK);
     if (run->graph == NULL || run->error == NULL || step->command->node >= run->graph->node_count) {
@@ -297,13 +304,16 @@ enum base_status eng_exec_run(const struct eng_exec *exec, const struct eng_exec
         uint32_t alias = exec->aliases[i];
         exec->data[alias] = exec->data[exec->program->tensors[alias].alias];
     }
+    if (exec->device != NULL) {
+        return eng_exec_device_run(exec, run, &state);
+    }
     for (uint32_t i = 0; i < exec->step_count; i++) {
         const struct eng_step *step = &exec->steps[i];
         BASE_TRY(eng_watch_spend(run->watch, step->work, run->error));
         uint64_t begin_us = run->events != NULL ? base_clock_mono_us() : 0;
         enum base_status status = eng_step_run(step, &state);
         if (status != BASE_OK) {
-            return name_failure(step, run, status);
+            return eng_exec_name_failure(step, run, status);
         }
         if (run->events != NULL) {
             run->events[i] = (struct eng_event){begin_us, base_clock_mono_us() - begin_us};

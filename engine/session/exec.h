@@ -28,6 +28,7 @@ struct eng_exec {
     size_t buffer_bytes;     // TEMP tensors, without scratch
     size_t activation_bytes; // the same without reuse
     void *scratch;
+    struct eng_exec_device *device; // session/exec_device.h; NULL: the host's memory alone
 };
 
 // What one run needs besides the program.
@@ -39,9 +40,9 @@ struct eng_exec_run {
     struct base_error *error;
 };
 
-// Prepares every command: the fast backend first when ctx->kernels is set, then the reference; and
-// lays the tensors out. `exec` is zeroed first. NOMEM; TOO_LARGE: over ENG_BUFFER_BYTES_MAX;
-// UNSUPPORTED: a command no backend takes.
+// Prepares every command: the device first when ctx->device is set, the fast backend when
+// ctx->kernels is, then the reference; and lays the tensors out. `exec` is zeroed first. NOMEM;
+// TOO_LARGE: over ENG_BUFFER_BYTES_MAX; UNSUPPORTED: a command no backend takes.
 BASE_NODISCARD enum base_status eng_exec_init(struct eng_exec *exec,
                                               const struct eng_program *program,
                                               const struct eng_prepare *ctx);
@@ -49,6 +50,11 @@ BASE_NODISCARD enum base_status eng_exec_init(struct eng_exec *exec,
 BASE_NODISCARD enum base_status eng_exec_run(const struct eng_exec *exec,
                                              const struct eng_exec_run *run);
 void eng_exec_done(struct eng_exec *exec); // accepts a zeroed one
+
+// A step's failure, with the node it belongs to in front of the text.
+BASE_NODISCARD enum base_status eng_exec_name_failure(const struct eng_step *step,
+                                                      const struct eng_exec_run *run,
+                                                      enum base_status status);
 
 // One command's step from whichever backend takes it. UNSUPPORTED names the command. Float
 // constants may lie at any address (model/graph.h, ENG_LOOSE_BYTES_MIN): backends see aligned ones

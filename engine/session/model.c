@@ -4,6 +4,7 @@
 // the pack cache locks itself. Called by programs on any thread.
 #include "model/graph.h"
 
+#include "backend/device_weights.h"
 #include "backend/pack.h"
 #include "base/alloc.h"
 #include "base/check.h"
@@ -22,6 +23,7 @@
 static void free_model(struct eng_model *model)
 {
     eng_pack_cache_free(model->packs);
+    eng_device_weights_free(model->device_weights);
     base_arena_done(&model->arena);
     eng_mappings_free(model->mappings);
     free(model);

@@ -405,11 +405,13 @@ static enum base_status plan(const struct build *build)
         .search = session->search,
         .buffer_bytes_max = session->options.memory_bytes_max,
         .watch = &session->watch,
+        .device = session->device,
+        .weights = session->device != NULL ? session->model->device_weights : NULL,
         .error = build->error,
     };
     struct eng_optimise_options passes = {
         .no_fuse = session->options.no_fuse,
-        .no_chains = session->options.precision == ENG_PRECISION_LOW,
+        .no_chains = session->options.precision == ENG_PRECISION_LOW || session->device != NULL,
     };
     BASE_TRY(eng_program_optimise(&segment->program, &passes, build->error));
     prepare.kernels = eng_session_backend(session, &segment->program);

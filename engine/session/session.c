@@ -5,10 +5,14 @@
 #include "session/session.h"
 
 #include "backend/cpu/kernel/kernels.h"
+#include "backend/run_device.h"
+#include "backend/device_weights.h"
 #include "backend/pack.h"
 #include "base/alloc.h"
 #include "base/check.h"
+#include "session/exec_device.h"
 #include "session/segment.h"
+#include "session/session_device.h"
 #include "session/session_search.h"
 
 #include <stdlib.h>
@@ -139,6 +143,7 @@ static enum base_status fill(struct eng_session *session, struct base_error *err
     find_last_uses(session);
     BASE_TRY(show_initializers(session));
     BASE_TRY(choose_kernels(session, error));
+    BASE_TRY(eng_session_device_open(session, error));
     BASE_TRY(share_packs(session->model));
     BASE_TRY(eng_pool_new(session->options.threads, &session->pool));
     BASE_TRY(eng_session_search_new(session));
@@ -193,6 +198,7 @@ void eng_session_free(struct eng_session *session)
         free(session->inputs[i].sequence);
     }
     eng_fold_done(&session->fold);
+    eng_device_close(session->device);
     eng_pool_free(session->pool);
     eng_search_free(session->search);
     base_arena_done(&session->arena);
@@ -264,12 +270,15 @@ void eng_session_stats(const struct eng_session *session, struct eng_session_sta
         .plan_us = session->plan_us,
         .search_us = session->search_us,
         .run_work = session->watch.work,
+        .device = session->device != NULL ? session->device->name : "cpu",
     };
     for (uint32_t i = 0; i < session->segment_count; i++) {
         const struct eng_segment *segment = session->segments[i];
         base_assert(segment->exec.step_count == segment->program.command_count); // it was planned
         stats.arena_bytes += segment->exec.buffer_bytes;
         stats.plan_bytes += segment->arena.used_bytes;
+        stats.device_bytes += eng_exec_device_bytes(segment->exec.device);
+        stats.left_to_host += eng_exec_device_left(segment->exec.device);
         stats.by_contents |= segment->by_contents || session->segment_count > 1;
         stats.activation_bytes += segment->exec.activation_bytes;
         stats.command_count += segment->program.command_count;
@@ -279,6 +288,9 @@ void eng_session_stats(const struct eng_session *session, struct eng_session_sta
     }
     for (uint32_t i = 0; i < session->model->graph->input_count; i++) {
         stats.plan_bytes += session->inputs[i].capacity_bytes;
+    }
+    if (session->device != NULL) {
+        stats.device_bytes += eng_device_weights_bytes(session->model->device_weights);
     }
     size_t length = strnlen(session->isa, sizeof stats.isa - 1);
     memcpy(stats.isa, session->isa, length);

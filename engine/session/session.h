@@ -56,6 +56,7 @@ struct eng_session {
     const char *isa; // what runs, for the statistics
     bool is_open;    // nobody named an instruction set: the search may choose one for each graph
     struct eng_pool *pool;
+    struct eng_device *device; // NULL: the host's memory alone
     struct eng_search *search; // NULL: fixed choices
     struct eng_fold fold;
     struct eng_input *inputs; // by place among the graph's inputs

@@ -104,7 +104,8 @@ static void keep_machine(struct eng_session *session)
 enum base_status eng_session_search_new(struct eng_session *session)
 {
     const struct eng_session_options *options = &session->options;
-    if (session->kernels == NULL || session->kernels->gemm == NULL || options->no_search) {
+    if (session->kernels == NULL || session->kernels->gemm == NULL || options->no_search ||
+        session->device != NULL) { // what the host would take tells nothing of a device
         return BASE_OK;
     }
     struct eng_rate_source sources[ENG_RATES_MAX];

@@ -78,8 +78,10 @@ enum eng_precision {
 struct eng_session_options {
     uint32_t threads; // 0: 1. At most ENG_THREADS_MAX
     enum eng_precision precision;
-    const char *isa; // "generic", "avx2", "avx512", "amx", "ref" (the oracle, no fast kernels);
-                     // NULL: WALLE_ENGINE_ISA of the environment, else the best there is
+    const char *isa;    // "generic", "avx2", "avx512", "amx", "ref" (the oracle, no fast kernels);
+                        // NULL: WALLE_ENGINE_ISA of the environment, else the best there is
+    const char *device; // "cpu", or "cuda": the program runs on a GPU and what has no kernel there
+                        // on the host; NULL: WALLE_ENGINE_DEVICE of the environment, else "cpu"
     const char *cache_path;  // file of measured choices; NULL: WALLE_ENGINE_CACHE, else no file
     bool no_merge;           // raster merging off: for measurement
     bool no_fuse;            // operator fusion off: for measurement and bisection
@@ -93,7 +95,7 @@ struct eng_session_options {
 #define ENG_THREADS_MAX 64
 
 // A session without a plan: the first run (or eng_session_prepare) plans for the input shapes set.
-// INVALID: an option. NOMEM.
+// INVALID: an option. NOT_FOUND: the device is not here, with the reason. NOMEM.
 BASE_NODISCARD enum base_status eng_session_new(struct eng_model *model,
                                                 const struct eng_session_options *options,
                                                 struct eng_session **out_session,
@@ -161,11 +163,14 @@ struct eng_session_stats {
     uint32_t segment_count; // 1: a session in one piece; more: split by contents or control flow
     uint64_t plan_us;       // time of the last planning, search included
     uint64_t search_us;     // of that, measuring candidates
-    uint64_t run_work; // of the last run, in the units of eng_run_options.work_max. Hangs on the
-                       // model, the shapes and (where contents decide what is run) the contents
-                       // alone: the same on every machine
-    bool by_contents;  // the plan hangs on contents, not on shapes alone: others are planned anew
-    char isa[16];      // what runs
+    uint64_t run_work;   // of the last run, in the units of eng_run_options.work_max. Hangs on the
+                         // model, the shapes and (where contents decide what is run) the contents
+                         // alone: the same on every machine
+    bool by_contents;    // the plan hangs on contents, not on shapes alone: others are planned anew
+    char isa[16];        // what runs on the host
+    const char *device;  // static: "cpu", "cuda"
+    size_t device_bytes; // of a device: buffers, constants, and the model's weights
+    uint32_t left_to_host; // commands the device has no kernel for; each costs copies
 };
 void eng_session_stats(const struct eng_session *session, struct eng_session_stats *out_stats);
 

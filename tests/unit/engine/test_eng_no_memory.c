@@ -272,6 +272,7 @@ static void each_option(struct scenario *s, const char *what)
         {.no_search = true},
         {.no_search = true, .isa = "ref", .keep_values = true},
         {.no_search = true, .precision = ENG_PRECISION_LOW, .trace = true},
+        {.device = "cuda"},
     };
     for (size_t i = 0; i < TEST_COUNT(options); i++) {
         s->options = options[i];
@@ -434,6 +435,7 @@ static void a_trainer(void **state)
 
 int main(void)
 {
+    (void)setenv("WALLE_ENGINE_CUDA", WALLE_CUDA_ON_CPU, 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_convolution_net),
         cmocka_unit_test(an_attention_block),

@@ -1,0 +1,89 @@
+// What the library shows: memory, streams, and one way to start any kernel.
+#include "backend/cuda/kernels/cuda_kernels.cuh"
+
+#include <stdlib.h>
+
+struct eng_cuda_stream {
+    cudaStream_t stream;
+};
+
+static void close_stream(eng_cuda_stream *stream)
+{
+    if (stream != nullptr) {
+        (void)cudaStreamDestroy(stream->stream);
+        free(stream);
+    }
+}
+
+static const char *open_stream(eng_cuda_stream **out_stream)
+{
+    eng_cuda_stream *stream = (eng_cuda_stream *)calloc(1, sizeof *stream);
+    if (stream == nullptr) {
+        return "out of memory";
+    }
+    const char *wrong = eng_cuda_said(cudaStreamCreate(&stream->stream));
+    if (wrong != nullptr) {
+        free(stream);
+        return wrong;
+    }
+    *out_stream = stream;
+    return nullptr;
+}
+
+static const char *allocate(size_t bytes, void **out)
+{
+    return eng_cuda_said(cudaMalloc(out, bytes > 0 ? bytes : 1));
+}
+
+static void release(void *at)
+{
+    (void)cudaFree(at);
+}
+
+static const char *allocate_host(size_t bytes, void **out)
+{
+    return eng_cuda_said(cudaMallocHost(out, bytes > 0 ? bytes : 1));
+}
+
+static void release_host(void *at)
+{
+    (void)cudaFreeHost(at);
+}
+
+static const char *upload(eng_cuda_stream *stream, void *to, const void *from, size_t bytes)
+{
+    return eng_cuda_said(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream->stream));
+}
+
+static const char *download(eng_cuda_stream *stream, void *to, const void *from, size_t bytes)
+{
+    return eng_cuda_said(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream->stream));
+}
+
+static const char *sync(eng_cuda_stream *stream)
+{
+    return eng_cuda_said(cudaStreamSynchronize(stream->stream));
+}
+
+static const char *launch(eng_cuda_stream *stream, eng_cuda_kernel kernel,
+                          const eng_cuda_buffers *buffers, const void *params)
+{
+    switch (kernel) {
+#define START(NAME, name)                                                                          \
+    case ENG_CUDA_##NAME:                                                                          \
+        return eng_cuda_start_##name(stream->stream, buffers, (const eng_cuda_##name *)params);
+        ENG_CUDA_KERNELS(START)
+#undef START
+    default:
+        return "no such kernel";
+    }
+}
+
+extern "C" __attribute__((visibility("default"))) const eng_cuda_port *eng_cuda_port(void)
+{
+    static const struct eng_cuda_port port = {
+        ENG_CUDA_PORT_VERSION, open_stream, close_stream, allocate, release, allocate_host,
+        release_host,          upload,      download,     sync,     launch,
+    };
+    return &port;
+}
