@@ -6,6 +6,7 @@
 
 #include "core/control/control_parts.h"
 #include "core/offer/device_offer.h"
+#include "core/offer/kept_offers.h"
 #include "core/pull/pull_state.h"
 #include "core/record_save.h"
 #include "core/run/run_parts.h"
@@ -109,8 +110,9 @@ struct places {
     void *refusals;
     uint8_t *attrs;
     void *outcomes;
-    struct dev_trust_work *trust_work; // NULL without a root
-    char *result;                      // at the end: what was not used was not touched
+    struct dev_trust_work *trust_work;   // NULL without a root
+    struct dev_kept_offers *kept_offers; // likewise
+    char *result;                        // at the end: what was not used was not touched
 };
 
 // Counts, or hands out `memory`.
@@ -127,6 +129,8 @@ static size_t lay_out(const struct dev_config *config, void *memory, struct plac
     out->outcomes = base_carve(&carver, 1, dev_outcomes_bytes(outcomes_max));
     out->trust_work =
         config->root != NULL ? base_carve(&carver, 1, sizeof(struct dev_trust_work)) : NULL;
+    out->kept_offers =
+        config->root != NULL ? base_carve(&carver, 1, sizeof(struct dev_kept_offers)) : NULL;
     out->result =
         base_carve(&carver, 1, or_default(config->result_bytes_max, DEV_RESULT_BYTES_DEFAULT));
     return carver.used;
@@ -220,6 +224,7 @@ enum base_status dev_init(void *memory, size_t memory_bytes, const struct dev_co
     runtime->kept_result->bytes = places.result;
     runtime->kept_result->capacity = runtime->settings.result_bytes_max;
     runtime->trust->work = places.trust_work;
+    runtime->kept_offers = places.kept_offers;
     if (config->root != NULL) {
         struct wire_verifier verifier = dev_crypto_verifier(&runtime->ports->crypto);
         struct wire_root root;

@@ -50,6 +50,7 @@ enum dev_part_event_kind {
     DEV_PART_EVENT_TIMESTAMP,
     DEV_PART_EVENT_DIRECTED,
     DEV_PART_EVENT_TIME_BACK,
+    DEV_PART_EVENT_METADATA, // by trust: a cycle brought something new, which offers may wait for
     DEV_PART_EVENT_COUNT
 };
 

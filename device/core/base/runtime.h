@@ -69,6 +69,7 @@ struct dev_runtime {
     struct dev_check *check;
     struct dev_control *control;
     struct dev_hints *hints;
+    struct dev_kept_offers *kept_offers; // NULL without a root
     struct dev_kept_result *kept_result;
     struct dev_pull *pull;
     struct dev_run *run;

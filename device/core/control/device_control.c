@@ -8,6 +8,7 @@
 #include "core/control/control_parts.h"
 #include "core/offer/device_again.h"
 #include "core/offer/device_offer.h"
+#include "core/offer/kept_offers.h"
 #include "core/pull/device_pull.h"
 #include "core/run/device_run.h"
 #include "core/trust/device_lease.h"
@@ -107,6 +108,9 @@ static uint64_t checkin_interval_us(struct dev_runtime *runtime, uint32_t wished
 static void request_failed(struct dev_runtime *runtime)
 {
     struct dev_control *control = runtime->control;
+    if (control->kind != DEV_CONTROL_REPORT) {
+        dev_kept_drop(runtime); // what came of the answer is not all of it
+    }
     runtime->stats.bad_requests++;
     uint32_t wait_ms =
         dev_backoff_next(&control->backoff, dev_random(runtime), control->retry_after_s);
@@ -440,6 +444,18 @@ void dev_control_end(struct dev_runtime *runtime, enum base_status status)
     }
 }
 
+// What the last answer offered may have waited for it; else the device asks.
+static void metadata_came(struct dev_runtime *runtime)
+{
+    const struct dev_control *control = runtime->control;
+    bool asking = control->exchange != 0 && control->kind != DEV_CONTROL_REPORT;
+    if (asking || !dev_kept_judge(runtime)) {
+        dev_checkin_soon(runtime);
+    } else {
+        dev_checkin_by(runtime, dev_lease_renew_us(runtime));
+    }
+}
+
 static uint64_t due_us_of(const struct dev_runtime *runtime)
 {
     const struct dev_control *control = runtime->control;
@@ -511,6 +527,9 @@ static bool on_event(struct dev_runtime *runtime, const struct dev_part_event *e
         break;
     case DEV_PART_EVENT_CHECKIN_SOON:
         dev_checkin_soon(runtime);
+        break;
+    case DEV_PART_EVENT_METADATA:
+        metadata_came(runtime);
         break;
     case DEV_PART_EVENT_OUTCOME:
         outcome_waits(runtime, event->outcome->kind);

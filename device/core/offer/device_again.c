@@ -9,6 +9,7 @@
 #include "core/offer/device_again.h"
 
 #include "core/offer/device_offer.h"
+#include "core/offer/kept_offers.h"
 #include "core/slots/device_repair.h"
 #include "core/trust/device_lease.h"
 #include "core/trust/device_trust.h"
@@ -38,6 +39,9 @@ static struct dev_task *task_of(struct dev_runtime *runtime, const struct wire_a
 static void refuse(struct dev_runtime *runtime, const struct dev_task *task,
                    const struct wire_again *mark, enum base_status status)
 {
+    if (dev_kept_refused(runtime)) {
+        return;
+    }
     uint64_t facts[] = {mark->task_id, mark->rollout_id, mark->attempt,
                         (uint64_t)(-(int64_t)status)};
     struct wire_outcome outcome = {
@@ -56,8 +60,9 @@ static void follow(struct dev_runtime *runtime, const struct wire_again *mark)
     }
     enum base_status status =
         dev_trust_is_rooted(runtime) ? dev_trust_again(runtime, task, mark) : BASE_OK;
-    if (status == BASE_ERR_BUSY) {
-        return; // metadata comes first, then the device asks again
+    if (status == BASE_ERR_BUSY) { // metadata comes first
+        dev_kept_wait_mark(runtime, mark);
+        return;
     }
     if (status != BASE_OK) {
         refuse(runtime, task, mark, status);

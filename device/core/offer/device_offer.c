@@ -8,6 +8,7 @@
 // (offer_header.c), on the runtime's thread.
 #include "core/offer/device_offer.h"
 
+#include "core/offer/kept_offers.h"
 #include "core/pull/device_pull.h"
 #include "core/run/device_run.h"
 #include "core/run/device_shadow.h"
@@ -237,6 +238,9 @@ static enum dev_refusal refusal_of(enum base_status status)
 static void refuse(struct dev_runtime *runtime, uint64_t mark, const struct wire_release *release,
                    enum base_status status, enum dev_refusal refusal)
 {
+    if (dev_kept_refused(runtime)) {
+        return;
+    }
     runtime->stats.refused_offers++;
     runtime->stats.refused_offer_why = (int16_t)status;
     base_log_debug(runtime->ports->log, "device", "offer refused: %s (%s)",
@@ -538,7 +542,8 @@ static bool release_verified(struct dev_runtime *runtime, const struct wire_enve
     return verified == BASE_OK;
 }
 
-static void release_take(struct dev_runtime *runtime, const struct wire_release *release,
+// True: it waits for metadata.
+static bool release_take(struct dev_runtime *runtime, const struct wire_release *release,
                          uint64_t mark, uint8_t flags, bool asked)
 {
     struct dev_task *task = dev_task_find(runtime, wire_release_task_id(release));
@@ -554,25 +559,26 @@ static void release_take(struct dev_runtime *runtime, const struct wire_release 
         status = dev_trust_release(runtime, release);
         refusal = DEV_REFUSAL_PASSES;
         if (status == BASE_ERR_BUSY) {
-            return; // metadata comes first, then the device asks again
+            return true;
         }
     }
     bool followed = task != NULL && is_same_statement(task, release);
     if (status == BASE_ERR_EXPIRED && followed) {
-        return; // it was followed in time
+        return false; // it was followed in time
     }
     if (status != BASE_OK) {
         refuse(runtime, mark, release, status, refusal);
-        return;
+        return false;
     }
     if (!asked && !followed && !is_news(known, release)) {
         ask_instead(runtime, mark);
-        return;
+        return false;
     }
     task = task != NULL ? task : task_add(runtime, release);
     if (follow(runtime, task, release, (flags & WIRE_OFFER_FLAG_RETRY) != 0)) {
         dev_trust_followed(runtime);
     }
+    return false;
 }
 
 void dev_offer_take(struct dev_runtime *runtime, const uint8_t *bytes, size_t size, uint8_t flags,
@@ -591,13 +597,16 @@ void dev_offer_take(struct dev_runtime *runtime, const uint8_t *bytes, size_t si
     }
     if (status != BASE_OK) {
         refuse(runtime, mark, NULL, status, DEV_REFUSAL_STANDS);
-    } else if (release_verified(runtime, &envelope, mark, &release)) {
-        release_take(runtime, &release, mark, flags, asked);
+    } else if (!release_verified(runtime, &envelope, mark, &release)) {
+        (void)dev_kept_refused(runtime);
+    } else if (release_take(runtime, &release, mark, flags, asked)) {
+        dev_kept_wait(runtime, bytes, size, flags);
     }
 }
 
 void dev_offers_none(struct dev_runtime *runtime)
 {
+    dev_kept_drop(runtime);
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         runtime->tasks[i].offer.made = false;
         runtime->tasks[i].offer.moved = false;
@@ -619,16 +628,24 @@ void dev_offers_withdrawn(struct dev_runtime *runtime, uint8_t flags)
     }
 }
 
+static void init(struct dev_runtime *runtime, uint64_t first_us)
+{
+    (void)first_us;
+    dev_kept_init(runtime);
+}
+
 // What was ordered of a version is done when another one begins, or it once more.
 static bool on_event(struct dev_runtime *runtime, const struct dev_part_event *event)
 {
-    (void)runtime;
     if (event->kind == DEV_PART_EVENT_BEGUN) {
         event->task->offer.again = (struct dev_again){0};
     } else if (event->kind == DEV_PART_EVENT_ACTIVATED) {
         event->task->offer.moved = true;
+        dev_kept_moved(runtime);
+    } else if (event->kind == DEV_PART_EVENT_HALT) {
+        dev_kept_moved(runtime);
     }
     return false;
 }
 
-const struct dev_part dev_offer_part = {.name = "offer", .on_event = on_event};
+const struct dev_part dev_offer_part = {.name = "offer", .init = init, .on_event = on_event};

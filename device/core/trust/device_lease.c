@@ -42,7 +42,9 @@ static void extend(struct dev_runtime *runtime, struct dev_task *task, uint32_t 
     uint32_t lease_s = dev_trust_answer(runtime)->lease_s;
     base_assert(task->lease.held);
     lease_s = lease_s < most_s ? lease_s : most_s;
-    uint64_t until_s = now_s(runtime) + lease_s;
+    uint64_t at_s = now_s(runtime);
+    uint64_t from_s = dev_trust_answered_s(runtime); // the answer may have been kept since
+    uint64_t until_s = (at_s < from_s ? at_s : from_s) + lease_s;
     if (until_s != task->lease.until_s) {
         task->lease.until_s = until_s;
         runtime->dirty = true;

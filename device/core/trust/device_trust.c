@@ -1,7 +1,7 @@
 // Brings metadata on a device with a root: the root chain step by step until there is no next one,
 // then the timestamp, then the snapshot whose want began the cycle. What comes is judged in
 // trust_store.c; a step that fails leaves everything as it was, and a cycle that brought something
-// new ends with a check-in, for offers may have been waiting for it.
+// new is told to control, for offers may have been waiting for it.
 //
 // Called by the tick and by the transport. One request at a time, beside the other lanes.
 #include "core/trust/device_trust.h"
@@ -96,7 +96,7 @@ static void cycle_end(struct dev_runtime *runtime)
     trust->scenario_size = 0;
     if (trust->changed) {
         trust->changed = false;
-        dev_tell_that(runtime, DEV_PART_EVENT_CHECKIN_SOON);
+        dev_tell_that(runtime, DEV_PART_EVENT_METADATA);
     }
 }
 

@@ -45,6 +45,13 @@ BASE_NODISCARD enum base_status dev_trust_names_stop(const struct dev_runtime *r
 BASE_NODISCARD enum base_status dev_trust_again(struct dev_runtime *runtime,
                                                 const struct dev_task *task,
                                                 const struct wire_again *mark);
+// The director's answer that came last is in force once more, until dev_trust_rest. False: it does
+// not hold any more, and the device is to ask: something of it was followed, another question went
+// out, another root came, or it is older than an answer may be under way, by either clock.
+BASE_NODISCARD bool dev_trust_resume(struct dev_runtime *runtime);
+void dev_trust_rest(struct dev_runtime *runtime);
+// When it came, by the time that leases go by.
+uint64_t dev_trust_answered_s(const struct dev_runtime *runtime);
 // Something of the director's answer is followed: its order was the last one.
 void dev_trust_followed(struct dev_runtime *runtime);
 // Signatures of a release alone.

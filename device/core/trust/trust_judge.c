@@ -30,6 +30,9 @@ void dev_trust_ask(struct dev_runtime *runtime, char text[WIRE_ASK_TEXT + 1])
     trust->directed = false;
     trust->misdirected = false;
     trust->overdue = false;
+    trust->work->holds = false;
+    trust->work->asked_us = dev_now_us(runtime);
+    trust->work->asked_s = dev_clocks(runtime).own_s;
     wire_ask_text(&ask, text);
 }
 
@@ -70,23 +73,28 @@ static enum base_status director_open(const struct wire_envelope *envelope,
     return wire_director_parse(answer.director.data, answer.director.size, out);
 }
 
+// Is the director's answer for this device, to the question that went out last, and the next order?
+static enum base_status is_fresh(const struct dev_runtime *runtime)
+{
+    const struct dev_trust *trust = runtime->trust;
+    const struct wire_director *director = &trust->work->director;
+    if (director->device_id != runtime->settings.device_id) {
+        return BASE_ERR_TARGET;
+    }
+    bool mine = memcmp(director->nonce, trust->nonce, WIRE_NONCE_BYTES) == 0;
+    return mine && director->order == trust->order + 1 ? BASE_OK : BASE_ERR_FRESHNESS;
+}
+
 static enum base_status director_check(struct dev_runtime *runtime, const uint8_t *bytes,
                                        size_t size, struct director_times *out)
 {
     struct dev_trust *trust = runtime->trust;
     struct wire_envelope envelope;
-    struct wire_director *director = &trust->work->director;
     BASE_TRY(wire_envelope_parse(bytes, size, &envelope));
     BASE_TRY(director_verify(runtime, &envelope, out));
-    BASE_TRY(director_open(&envelope, director));
-    if (director->device_id != runtime->settings.device_id) {
-        return BASE_ERR_TARGET;
-    }
-    if (!trust->asked || memcmp(director->nonce, trust->nonce, WIRE_NONCE_BYTES) != 0 ||
-        director->order != trust->order + 1) {
-        return BASE_ERR_FRESHNESS;
-    }
-    return BASE_OK;
+    BASE_TRY(director_open(&envelope, &trust->work->director));
+    BASE_TRY(is_fresh(runtime));
+    return trust->asked ? BASE_OK : BASE_ERR_FRESHNESS;
 }
 
 void dev_trust_director(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)
@@ -97,6 +105,7 @@ void dev_trust_director(struct dev_runtime *runtime, const uint8_t *bytes, size_
         return; // not asked for, and nothing to verify it with
     }
     trust->directed = false;
+    trust->work->holds = false;
     enum base_status status = director_check(runtime, bytes, size, &times);
     trust->asked = false; // a nonce is good for one answer
     trust->misdirected = status != BASE_OK;
@@ -115,11 +124,45 @@ void dev_trust_director(struct dev_runtime *runtime, const uint8_t *bytes, size_
         dev_time_online(&runtime->time, director->issued_s, times.root_s, &now)) {
         dev_tell_that(runtime, DEV_PART_EVENT_TIME_BACK);
     }
+    trust->work->holds = true;
+    trust->work->answered_s = dev_time_latest(&runtime->time, &now);
     if (director->timestamp_version > trust->timestamp_version) {
         trust->wanted = true;
     }
     dev_trust_age(runtime);
     dev_tell_that(runtime, DEV_PART_EVENT_DIRECTED);
+}
+
+// The question and its answer were under way no longer than one exchange may be, nor than the lease
+// that the answer gives. By both clocks: one of them stops while the device sleeps.
+static bool in_time(struct dev_runtime *runtime)
+{
+    const struct dev_trust_work *work = runtime->trust->work;
+    struct dev_time_now now = dev_clocks(runtime);
+    uint64_t most_us = runtime->settings.request_timeout_us;
+    uint64_t lease_us = work->director.lease_s * UINT64_C(1000000);
+    most_us = lease_us > 0 && lease_us < most_us ? lease_us : most_us;
+    return now.mono_us - work->asked_us < most_us &&
+           now.own_s - work->asked_s <= most_us / 1000000; // neither if it was set back
+}
+
+bool dev_trust_resume(struct dev_runtime *runtime)
+{
+    struct dev_trust *trust = runtime->trust;
+    trust->directed = trust->work != NULL && trust->work->holds && in_time(runtime) &&
+                      is_fresh(runtime) == BASE_OK;
+    return trust->directed;
+}
+
+void dev_trust_rest(struct dev_runtime *runtime)
+{
+    runtime->trust->directed = false;
+}
+
+uint64_t dev_trust_answered_s(const struct dev_runtime *runtime)
+{
+    base_assert(dev_trust_is_rooted(runtime));
+    return runtime->trust->work->answered_s;
 }
 
 void dev_trust_followed(struct dev_runtime *runtime)

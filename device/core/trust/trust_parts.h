@@ -19,6 +19,12 @@ enum dev_trust_phase {
 // What only a device with a root needs: behind the tasks in the caller's memory.
 struct dev_trust_work {
     struct wire_director director;
+    // Of its question, which goes before it: when it went out, by both clocks. Then when the answer
+    // came, by the time that leases go by, and whether it holds for what it was asked.
+    uint64_t asked_us;
+    uint64_t asked_s;
+    uint64_t answered_s;
+    bool holds;
     uint8_t buffer[WIRE_META_BYTES_MAX];
 };
 

@@ -130,8 +130,16 @@ static uint64_t born_version(struct dev_runtime *runtime)
     return root.version;
 }
 
+// Another root, or the same one anew: what the director said under the last one is void.
+static void answer_void(struct dev_runtime *runtime)
+{
+    base_assert(dev_trust_is_rooted(runtime));
+    runtime->trust->work->holds = false;
+}
+
 static void begin_at(struct dev_runtime *runtime, uint64_t born)
 {
+    answer_void(runtime);
     runtime->trust->root_version = born;
     memset(&runtime->trust->root, 0, sizeof(runtime->trust->root));
     runtime->trust->lost = false;
@@ -154,6 +162,7 @@ enum base_status dev_trust_root_regain(struct dev_runtime *runtime, const uint8_
     }
     BASE_TRY(blob_keep(runtime, &name, bytes, size));
     trust->lost = false;
+    answer_void(runtime);
     BASE_TRY(dev_trust_root_open(runtime, &root));
     runtime->time.root_s = root.parsed.issued_s;
     dev_trust_root_close(runtime, &root);
@@ -247,6 +256,7 @@ enum base_status dev_trust_root_take(struct dev_runtime *runtime, const uint8_t 
     trust->root = name;
     base_assert(root.version > trust->root_version);
     trust->root_version = root.version;
+    answer_void(runtime);
     if (!online_same) {
         online_keys_changed(runtime, &root);
     }

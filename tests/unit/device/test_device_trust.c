@@ -74,7 +74,7 @@ static void test_install_needs_metadata_first(void **state)
     release(0, 1, STAGE_FULL);
     rig_checkin(rig);
     assert_int_equal(rig_active(rig, TASK), 0);
-    assert_int_equal(rig->checkins, 2); // the first one told that metadata is to be brought
+    assert_int_equal(rig->checkins, 1); // the answer waits for the metadata
     assert_int_equal(roles.meta_requests, 3);
     assert_int_equal(stats()->refused_offers, 0);
     release(1, 2, STAGE_FULL);
