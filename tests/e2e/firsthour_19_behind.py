@@ -184,7 +184,7 @@ class Behind(unittest.TestCase):
         for audience in ('channel == "beta"', [{"attr": "channel", "op": "==", "value": "beta"}]):
             run = self.start(1, "--accept-empty", stages=[{**BETA[0], "audience": audience}])
             self.assertNotIn("audience", run.stderr)
-            self.assertIn("100 % of its audience", self.stack.walle("rollout", "explain", run.stdout[:16]).stdout)
+            self.assertIn("(beta, 100 % of its audience: channel == \"beta\") is open", self.stack.walle("rollout", "explain", run.stdout[:16]).stdout)
 
     def test_an_end_says_who_keeps_the_version(self):
         first = self.first_is_open(FULL)

@@ -94,6 +94,19 @@ class Plan(unittest.TestCase):
         self.assertEqual(different, [], "\n".join(map(str, different)))
         self.assertGreater(min(seen.values()), 150, seen)
 
+    def test_a_share_is_said_of_whom(self):
+        cond = {"attr": "channel", "op": "==", "value": "beta"}
+        for audience, said in (([cond], 'channel == "beta"'), ('os == "ios" || ram_mb >= 4096', 'os == "ios" || ram_mb >= 4096'),
+                               ([cond, {"attr": "ram_mb", "op": ">=", "value": 4096}], 'channel == "beta" && ram_mb >= 4096'),
+                               ([{"attr": "os", "op": "not_in", "value": ["ios"]}, {"attr": "model", "op": "absent"}], 'os ! in ["ios"] && !has(model)'),
+                               ([{"attr": "os", "op": "in", "value": ["ios", "x"]}, {"attr": "model", "op": "present"}], 'os in ["ios","x"] && has(model)')):
+            run = self.plan([{"name": "some", "kind": "beta", "audience": audience, "max_failure": 0.5}, {"name": "all", "kind": "full", "max_failure": 0.5}])
+            self.assertEqual(run.returncode, 0, run.stderr)
+            lines = run.stdout.splitlines()
+            self.assertIn(f"    of those with {said}", lines)
+            self.assertEqual(lines.index(f"    of those with {said}"), 2, lines)  # below its stage
+            self.assertEqual(run.stdout.count("of those with"), 1)
+
     def test_before_anything_is_shown_or_signed(self):
         self.stack.start_gateway()
         for name in ("release.key",):

@@ -6,6 +6,7 @@
 
 #include "cli/base/cli_json.h"
 #include "cli/base/duration.h"
+#include "cli/stages/audience_text.h"
 #include "cli/stages/ladder.h"
 #include "cli/stages/stage_json.h"
 #include "cli/stages/tolerance_json.h"
@@ -70,6 +71,11 @@ void plan_show_stages(const json_t *stages)
                100 * json_number_value(json_object_get(stage, "max_failure")),
                parsed.gate.min_answered_ppm / 1e4, pol_gate_rule_name(parsed.gate.rule),
                pol_on_fail_name(parsed.on_fail), pol_on_pass_name(parsed.on_pass));
+        if (!ladder_is_for_everybody(stage)) {
+            printf("    of those with ");
+            audience_text_print(stdout, stage);
+            putchar('\n');
+        }
         print_shadow(stage);
         tests = tests || parsed.gate.rule != POL_GATE_THRESHOLD;
     }

@@ -4,6 +4,7 @@
 // decided and why, they decide nothing again.
 #include "cli/rollout/rollout_explain.h"
 
+#include "cli/stages/audience_text.h"
 #include "cli/base/cli_json.h"
 #include "cli/base/duration.h"
 #include "cli/stages/ladder.h"
@@ -576,9 +577,12 @@ void rollout_explain(FILE *file, const json_t *rollout, const char *story, uint6
     if (stage == NULL) {
         return;
     }
-    fprintf(file, "Stage %s (%s, %g %% of %s) %s.\n", cli_json_text(stage, "name", "?"),
+    bool all = cli_json_text(stage, "audience", "")[0] == '\0';
+    fprintf(file, "Stage %s (%s, %g %% of %s", cli_json_text(stage, "name", "?"),
             cli_json_text(stage, "kind", "?"), real(stage, "percent"),
-            cli_json_text(stage, "audience", "?")[0] == '\0' ? "the target" : "its audience",
+            all ? "the target" : "its audience: ");
+    audience_text_print(file, stage);
+    fprintf(file, ") %s.\n",
             strcmp(state, "running") == 0 ? "is open"
             : strcmp(state, "draft") == 0 ? "is the first; it opens with the start"
                                           : "is the last that was open");
