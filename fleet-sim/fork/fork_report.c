@@ -176,11 +176,30 @@ static void page_table(const struct sim_fork *fork, FILE *file)
     (void)fputs("</table>\n", file);
 }
 
+// Is there anything to see in that plot?
+static bool is_any(const struct sim_fork *fork, bool harmed)
+{
+    for (uint32_t b = 0; b < fork->count; b++) {
+        const struct sim_branch *branch = &fork->branches[b];
+        const double *y = harmed ? branch->harmed : branch->running;
+        for (uint32_t i = 0; i < branch->rows; i++) {
+            if (y[i] > 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 // All branches have a row each second; the longest says where.
 static void page_chart(const struct sim_fork *fork, bool harmed, FILE *file)
 {
     double mark_x = fork->at_s;
     const char *mark_text = "fork";
+    if (!is_any(fork, harmed)) {
+        (void)fputs("<p>None in any of the branches, so there is no plot.</p>\n", file);
+        return;
+    }
     struct sim_chart chart = {
         .unit_y = "devices", .mark_x = &mark_x, .mark_text = &mark_text, .mark_count = 1};
     uint32_t shortest = UINT32_MAX;
