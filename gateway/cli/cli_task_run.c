@@ -24,6 +24,8 @@
 
 #define RUN_REPEAT_MAX 1000000
 #define SCRATCH_FILES  16 // open at once while they are removed
+#define STACK_FIRST    8u // calls shown of a long stack, the innermost
+#define STACK_LAST     4u // ... and the outermost
 #define RUN_FILES_MAX  (WIRE_MANIFEST_FILES_MAX + WIRE_EXCLUSIVE_FILES_MAX)
 
 struct run {
@@ -271,14 +273,26 @@ static void print_output(const struct dev_vm_result *result)
     }
 }
 
-// The calls that led to a failure, innermost first, each on a line of its own.
+// The calls that led to a failure, innermost first, each on a line of its own. Of a long recursion
+// its end and its beginning are shown, and how many calls lie between.
 static void print_stack(const char *stack)
 {
-    while (*stack != '\0') {
+    size_t count = 0;
+    for (const char *at = stack; *at != '\0'; ++count) {
+        at += strcspn(at, "\n");
+        at += *at == '\n' ? 1 : 0;
+    }
+    bool is_cut = count > STACK_FIRST + STACK_LAST + 1;
+    for (size_t i = 0; *stack != '\0'; ++i) {
         size_t size = strcspn(stack, "\n");
-        printf("  at ");
-        base_terminal_text(stdout, (struct base_str){stack, size});
-        putchar('\n');
+        if (is_cut && i == STACK_FIRST) {
+            printf("  ... %zu more calls\n", count - STACK_FIRST - STACK_LAST);
+        }
+        if (!is_cut || i < STACK_FIRST || i >= count - STACK_LAST) {
+            printf("  at ");
+            base_terminal_text(stdout, (struct base_str){stack, size});
+            putchar('\n');
+        }
         stack += size + (stack[size] == '\n' ? 1 : 0);
     }
 }

@@ -159,7 +159,12 @@ class Task(unittest.TestCase):
         deep = self.folder({"task.py": "def down(n):\n    return down(n - 1) if n else {}['x']\n\ndown(60)\n"})
         said = self.walle("task", "run", deep)
         self.assertEqual(said.returncode, 1, said.stdout + said.stderr)
-        self.assertIn("  at task.py:2 in down\n", said.stdout)
+        # As many as there are, of which the middle is left out: the JSON has all.
+        stack = json.loads(self.walle("task", "run", deep, "-o", "json").stdout)["stack"]
+        self.assertGreater(len(stack), 20)
+        shown = ["  at " + call for call in stack]
+        self.assertIn("\n".join([*shown[:8], f"  ... {len(stack) - 12} more calls", *shown[-4:], ""]), said.stdout)
+        self.assertEqual(said.stdout.count("  at "), 12)
 
 
 if __name__ == "__main__":
