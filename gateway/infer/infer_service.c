@@ -172,7 +172,11 @@ static enum base_status admit(struct gw_infer_service *service, struct gw_infer_
     if (service->draining) {
         return base_error_set(&ticket->error, BASE_ERR_BUSY, "the service is about to end");
     }
-    if (base_sat_add_u64(ticket->wait.arrived_us, expected_us) > ticket->wait.deadline_us) {
+    // Where nothing is before it, it goes at once: what a run took lately, such as the first one,
+    // which plans, is no reason never to try again.
+    bool idle = version->queue.count == 0 && version->running < version->instances;
+    if (!idle &&
+        base_sat_add_u64(ticket->wait.arrived_us, expected_us) > ticket->wait.deadline_us) {
         return base_error_set(&ticket->error, BASE_ERR_LIMIT,
                               "calls before it would take longer than its timeout");
     }

@@ -4,7 +4,7 @@
 #include "onnx_bytes.h"
 
 #include "base/alloc.h"
-#include "infer/infer_service.h"
+#include "infer/infer_private.h"
 
 #include <pthread.h>
 
@@ -370,6 +370,36 @@ static void test_overload(void **state)
     end(&world);
 }
 
+// A call that would wait too long is refused at once, but never one that nothing is before: however
+// long runs took lately, the next one is the way to know better.
+static void test_waits_that_are_too_long(void **state)
+{
+    struct world world;
+    (void)state;
+    begin(&world);
+    add_endless(&world.kit, "slow");
+    start(&world, 1);
+    world.service->versions->batch_us = 100000000;
+    struct ask *running = ask_new(&world, "slow", 1);
+    struct ask *late = ask_new(&world, "slow", 1);
+    running->call.timeout_us = 20000000;
+    late->call.timeout_us = 20000000;
+    gw_infer_submit(world.service, &running->ticket);
+    wait_until_runs(&world, "slow");
+    gw_infer_submit(world.service, &late->ticket);
+    wait_for(&world.seen, 1);
+    assert_int_equal(late->ticket.status, BASE_ERR_LIMIT);
+    assert_string_equal(late->ticket.error.text,
+                        "calls before it would take longer than its timeout");
+    assert_int_equal(late->ticket.retry_after_s, 201); // the run under way, and its own
+    gw_infer_cancel(world.service, &running->ticket);
+    wait_for(&world.seen, 2);
+    assert_int_equal(running->ticket.status, BASE_ERR_CLOSED);
+    ask_free(running);
+    ask_free(late);
+    end(&world);
+}
+
 // A version that is replaced or unloaded goes on with the calls it has.
 static void test_models_come_and_go(void **state)
 {
@@ -444,6 +474,7 @@ int main(void)
         cmocka_unit_test(test_callers_go),
         cmocka_unit_test(test_overload),
         cmocka_unit_test(test_models_come_and_go),
+        cmocka_unit_test(test_waits_that_are_too_long),
         cmocka_unit_test(test_rows_that_are_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
