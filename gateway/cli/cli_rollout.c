@@ -160,19 +160,31 @@ enum cli_exit cli_rollout_list(struct cli *cli)
     return CLI_EXIT_OK;
 }
 
+// A line of the way back that is no cause of it: devices that were under way answer still, and the
+// share that failed is another than the one by which it was decided.
+static bool is_after_turn(const json_t *item)
+{
+    const char *state = cli_json_text(item, "state", "");
+    bool back = strcmp(state, "rolling_back") == 0 || strcmp(state, "rolled_back") == 0;
+
+    return back && (strcmp(cli_json_text(item, "kind", ""), "observation") == 0 ||
+                    strcmp(cli_json_text(item, "what", ""), "finish_roll_back") == 0);
+}
+
 static void print_log_line(const json_t *item)
 {
+    const char *what = cli_json_text(item, "what", "?");
     const char *by = cli_json_text(item, "by", "");
     const char *comment = cli_json_text(item, "comment", "");
     const char *verdict = cli_json_text(item, "verdict", "?");
 
     printf("%4llu %s %-10s %-16s -> %-12s stage %llu  %s %s (",
            (unsigned long long)cli_json_u64(item, "seq"), cli_json_text(item, "time", "?"),
-           cli_json_text(item, "kind", "?"), cli_json_text(item, "what", "?"),
+           cli_json_text(item, "kind", "?"), strcmp(what, "hold") == 0 ? "no change" : what,
            cli_json_text(item, "state", "?"), (unsigned long long)cli_json_u64(item, "stage_index"),
            strcmp(verdict, "no_data") == 0 ? "none" : verdict, cli_json_text(item, "reason", "?"));
     rollout_show_failed(stdout, item);
-    putchar(')');
+    fputs(is_after_turn(item) ? ", with answers since it turned)" : ")", stdout);
     if (by[0] != '\0' || comment[0] != '\0') {
         printf("  by %s: %s", by[0] != '\0' ? by : "-", comment);
     }

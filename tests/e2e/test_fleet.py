@@ -121,6 +121,13 @@ class Fleet(unittest.TestCase):
         second = self.release(bad, TWO_STAGES)
         state = self.await_rollout(second, "rollback", lambda r: r["state"] == "rolled_back")
         self.assertEqual(state["stage"]["name"], "gray", "it never left the first stage")
+        # The log says where it turned by which share, and that what comes behind is of later answers; nothing reads as a stop that is none.
+        log = self.stack.walle("rollout", "log", second, "--limit", "500").stdout
+        turn = next(i for i, line in enumerate(log.splitlines()) if " roll_back " in line)
+        self.assertTrue(log.splitlines()[turn].endswith(" completed had failed)"), log)
+        for i, line in enumerate(log.splitlines()):
+            self.assertEqual(line.endswith(", with answers since it turned)"), i > turn, log)
+        self.assertNotIn(" hold ", log)
         result = self.stop_fleet(fleet)
         self.assertTrue(result["passed"])
         oracles = {oracle["name"]: oracle for oracle in result["oracles"]}
