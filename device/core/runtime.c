@@ -154,8 +154,6 @@ static void settings_copy(struct dev_settings *settings, const struct dev_config
     settings->device_id = config->device_id;
     settings->trusted_key_count = config->trusted_key_count;
     settings->signature_threshold = or_default(config->signature_threshold, 1);
-    settings->root = config->root;
-    settings->root_bytes = config->root_bytes;
     settings->mirrors = config->mirrors;
     settings->tasks_max = or_default(config->tasks_max, DEV_TASKS_DEFAULT);
     settings->outcomes_max = or_default(config->outcomes_max, DEFAULT_OUTCOMES_MAX);
@@ -195,6 +193,17 @@ static struct dev_runtime *parts_place(struct whole *whole)
     return runtime;
 }
 
+// The root that the device is born with, which whoever gave it may have opened.
+static enum base_status root_open(struct dev_runtime *runtime, const struct dev_config *config)
+{
+    struct wire_verifier verifier = dev_crypto_verifier(&runtime->ports->crypto);
+    struct wire_root *own = &runtime->trust->work->born;
+    runtime->settings.born_root = config->root_opened != NULL ? config->root_opened : own;
+    return config->root_opened != NULL
+               ? BASE_OK
+               : wire_root_open(config->root, config->root_bytes, &verifier, own);
+}
+
 enum base_status dev_init(void *memory, size_t memory_bytes, const struct dev_config *config,
                           const struct dev_ports *ports, struct dev_runtime **out_runtime)
 {
@@ -226,9 +235,7 @@ enum base_status dev_init(void *memory, size_t memory_bytes, const struct dev_co
     runtime->trust->work = places.trust_work;
     runtime->kept_offers = places.kept_offers;
     if (config->root != NULL) {
-        struct wire_verifier verifier = dev_crypto_verifier(&runtime->ports->crypto);
-        struct wire_root root;
-        BASE_TRY(wire_root_open(config->root, config->root_bytes, &verifier, &root));
+        BASE_TRY(root_open(runtime, config));
     }
     *out_runtime = runtime;
     return BASE_OK;
@@ -250,8 +257,9 @@ static uint64_t next_due_us(const struct dev_runtime *runtime)
 static uint64_t settings_hash(const struct dev_runtime *runtime)
 {
     const struct dev_settings *settings = &runtime->settings;
-    uint64_t facts[] = {settings->device_id,           settings->born_s, settings->tasks_max,
-                        settings->signature_threshold, WIRE_RUNTIME_ABI, settings->root != NULL};
+    uint64_t facts[] = {settings->device_id, settings->born_s,
+                        settings->tasks_max, settings->signature_threshold,
+                        WIRE_RUNTIME_ABI,    settings->born_root != NULL};
     uint64_t hash = base_hash64(facts, sizeof(facts));
     hash = base_hash64_seed(settings->trusted_keys, sizeof(settings->trusted_keys), hash);
     return base_hash64_seed(runtime->attrs, runtime->attrs_bytes, hash);

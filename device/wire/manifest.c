@@ -244,11 +244,10 @@ static enum base_status parse_into(struct base_reader *reader, struct wire_manif
     for (uint32_t i = 0; i < out->file_count && reader->status == BASE_OK; i++) {
         wire_manifest_file_read(reader, &out->files[i]);
     }
-    BASE_TRY(base_reader_finish(reader));
-    return manifest_check(out);
+    return base_reader_finish(reader);
 }
 
-enum base_status wire_manifest_parse(const uint8_t *bytes, size_t size, struct wire_manifest *out)
+enum base_status wire_manifest_again(const uint8_t *bytes, size_t size, struct wire_manifest *out)
 {
     out->file_count = 0;
     if (size > WIRE_MANIFEST_BYTES_MAX) {
@@ -259,6 +258,16 @@ enum base_status wire_manifest_parse(const uint8_t *bytes, size_t size, struct w
     enum base_status status = parse_into(&reader, out);
     if (status != BASE_OK) {
         out->file_count = 0; // the structure is too large to parse aside and copy
+    }
+    return status;
+}
+
+enum base_status wire_manifest_parse(const uint8_t *bytes, size_t size, struct wire_manifest *out)
+{
+    BASE_TRY(wire_manifest_again(bytes, size, out));
+    enum base_status status = manifest_check(out);
+    if (status != BASE_OK) {
+        out->file_count = 0;
     }
     return status;
 }

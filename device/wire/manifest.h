@@ -67,6 +67,9 @@ BASE_NODISCARD enum base_status wire_manifest_encode(const struct wire_manifest 
 // magic; TOO_LARGE, TRUNCATED. On failure only file_count (0) of *out is defined.
 BASE_NODISCARD enum base_status wire_manifest_parse(const uint8_t *bytes, size_t size,
                                                     struct wire_manifest *out);
+// Likewise, of bytes that wire_manifest_parse took before: what it judged is not judged again.
+BASE_NODISCARD enum base_status wire_manifest_again(const uint8_t *bytes, size_t size,
+                                                    struct wire_manifest *out);
 
 // Why a file cannot be called `name`, as "is not 1 to 96 bytes long"; NULL: it can. Static text.
 const char *wire_file_name_fault(struct base_str name);

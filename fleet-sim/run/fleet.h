@@ -215,7 +215,8 @@ struct sim_shard {
     struct sim_statement statements[SIM_GRANTS_MAX]; // a ring of those seen last
     uint32_t statement_count;
     struct sim_root_chain roots;
-    uint32_t roots_looked; // content of the store that was looked at for roots
+    struct wire_root born_root; // its first one, which devices are born with
+    uint32_t roots_looked;      // content of the store that was looked at for roots
     struct sim_store *store;
     struct dev_crypto_port real_crypto;
     struct sim_crypto crypto;

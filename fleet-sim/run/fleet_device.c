@@ -1,6 +1,5 @@
 // One virtual device: wake (a real boot from what it saved), turns of its runtime, task runs, sleep
 // and kill. Everything runs on the shard's thread.
-//
 // A device is awake while its runtime has something under way. The runtime is ticked from the ready
 // queue only, never from inside one of its own callbacks.
 #include "run/fleet.h"
@@ -268,6 +267,7 @@ static enum base_status boot(struct sim_shard *shard, struct sim_awake *awake)
     struct dev_config config;
     sim_device_config(shard->options, &config);
     config.device_id = awake->id;
+    config.root_opened = awake->real ? NULL : &shard->born_root;
     sim_traits_wire(&awake->traits, &config.attrs);
     BASE_TRY(dev_init(sim_device_memory(awake), shard->runtime_bytes, &config, &awake->ports,
                       &awake->runtime));

@@ -16,7 +16,8 @@ enum base_status sim_roots_begin(struct sim_shard *shard)
         return BASE_OK;
     }
     BASE_TRY(sim_root_chain_begin(&shard->roots, options->root, options->root_bytes, &verifier));
-    sim_crypto_keep_keys(&shard->crypto, &shard->roots.items[0]);
+    shard->born_root = shard->roots.items[0];
+    sim_crypto_keep_keys(&shard->crypto, &shard->born_root);
     return BASE_OK;
 }
 

@@ -25,8 +25,7 @@ struct dev_settings {
     uint64_t device_id;
     uint32_t trusted_key_count;
     uint32_t signature_threshold;
-    const uint8_t *root; // NULL: trusted_keys count
-    size_t root_bytes;
+    const struct wire_root *born_root; // verified; NULL: trusted_keys count
     uint32_t mirrors;
     uint32_t tasks_max;
     uint32_t outcomes_max;
@@ -61,7 +60,8 @@ struct dev_runtime {
     uint32_t telling; // kinds of events that are being told, a bit each
     struct dev_time time;
     struct dev_refusals refusals;
-    uint32_t told_interval_s; // between check-ins, by the gateway; 0: not yet
+    struct wire_sha256 manifest_judged; // the manifest that was found well formed last
+    uint32_t told_interval_s;           // between check-ins, by the gateway; 0: not yet
     bool booted;
     bool dirty;
     bool garbage; // stored: blobs may be there that no slot names

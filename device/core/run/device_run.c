@@ -194,7 +194,7 @@ static void run_unmap(struct dev_runtime *runtime)
     struct wire_manifest manifest;
     struct wire_exclusive_files exclusive;
     base_assert(run->run != 0);
-    if (wire_manifest_parse(run->manifest, run->manifest_bytes, &manifest) == BASE_OK) {
+    if (wire_manifest_again(run->manifest, run->manifest_bytes, &manifest) == BASE_OK) {
         files_unmap(runtime, manifest.files, manifest.file_count);
     }
     if (run->exclusive_manifest != NULL) {

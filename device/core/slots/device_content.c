@@ -54,11 +54,15 @@ enum base_status dev_manifest_open(struct dev_runtime *runtime, const struct wir
 {
     BASE_TRY(dev_content_open(runtime, name, WIRE_MANIFEST_BYTES_MAX, &out->bytes, &out->size));
     out->name = *name;
-    enum base_status status = wire_manifest_parse(out->bytes, out->size, &out->parsed);
+    bool again = wire_sha256_equal(name, &runtime->manifest_judged);
+    enum base_status status = again ? wire_manifest_again(out->bytes, out->size, &out->parsed)
+                                    : wire_manifest_parse(out->bytes, out->size, &out->parsed);
     if (status != BASE_OK) {
         dev_manifest_close(runtime, out);
+        return status;
     }
-    return status;
+    runtime->manifest_judged = *name; // and so are its bytes, wherever they are read
+    return BASE_OK;
 }
 
 void dev_manifest_close(struct dev_runtime *runtime, struct dev_manifest *manifest)

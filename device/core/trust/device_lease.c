@@ -31,7 +31,7 @@ static uint32_t lease_max_s(struct dev_runtime *runtime)
     struct dev_trust_root root;
     uint32_t most = 0;
     if (dev_trust_is_rooted(runtime) && dev_trust_root_open(runtime, &root) == BASE_OK) {
-        most = root.parsed.lease_max_s;
+        most = root.parsed->lease_max_s;
         dev_trust_root_close(runtime, &root);
     }
     return most;

@@ -48,14 +48,14 @@ static enum base_status director_verify(struct dev_runtime *runtime,
     struct wire_verifier verifier = dev_crypto_verifier(&runtime->ports->crypto);
     struct dev_trust_root root;
     BASE_TRY(dev_trust_root_open(runtime, &root));
-    const struct wire_role *role = &root.parsed.roles[WIRE_ROLE_DIRECTOR];
+    const struct wire_role *role = &root.parsed->roles[WIRE_ROLE_DIRECTOR];
     enum base_status status =
-        wire_root_verify(&root.parsed, role, role->threshold, envelope, &verifier);
-    if (status == BASE_OK && dev_wall_s(runtime) >= root.parsed.expires_s) {
+        wire_root_verify(root.parsed, role, role->threshold, envelope, &verifier);
+    if (status == BASE_OK && dev_wall_s(runtime) >= root.parsed->expires_s) {
         status = BASE_ERR_EXPIRED;
     }
-    out->root_s = root.parsed.issued_s;
-    out->latest_s = root.parsed.expires_s;
+    out->root_s = root.parsed->issued_s;
+    out->latest_s = root.parsed->expires_s;
     dev_trust_root_close(runtime, &root);
     return status;
 }
@@ -215,11 +215,11 @@ enum base_status dev_trust_signatures(struct dev_runtime *runtime,
     BASE_TRY(dev_trust_root_open(runtime, &root));
     enum base_status status = BASE_ERR_SIGNATURE;
     const struct wire_delegation *delegation =
-        wire_root_delegation(&root.parsed, release->task_name);
+        wire_root_delegation(root.parsed, release->task_name);
     if (delegation != NULL) {
         bool beta = release->stage_kind == WIRE_STAGE_BETA && is_beta_device(runtime);
-        uint8_t threshold = wire_root_release_threshold(&root.parsed, delegation, release, beta);
-        status = wire_root_verify(&root.parsed, &delegation->role, threshold, envelope, &verifier);
+        uint8_t threshold = wire_root_release_threshold(root.parsed, delegation, release, beta);
+        status = wire_root_verify(root.parsed, &delegation->role, threshold, envelope, &verifier);
     }
     dev_trust_root_close(runtime, &root);
     return status;

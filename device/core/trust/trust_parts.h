@@ -26,6 +26,7 @@ struct dev_trust_work {
     uint64_t answered_s;
     bool holds;
     uint8_t buffer[WIRE_META_BYTES_MAX];
+    struct wire_root born; // of the settings, unless who gave it had opened it
 };
 
 struct dev_trust {

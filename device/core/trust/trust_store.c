@@ -118,18 +118,6 @@ static void timestamp_forget(struct dev_runtime *runtime)
     }
 }
 
-static uint64_t born_version(struct dev_runtime *runtime)
-{
-    struct wire_envelope envelope;
-    struct wire_root root;
-    if (wire_envelope_parse(runtime->settings.root, runtime->settings.root_bytes, &envelope) !=
-            BASE_OK ||
-        wire_root_parse(envelope.payload, envelope.payload_bytes, &root) != BASE_OK) {
-        return 0; // cannot be: dev_init verified it
-    }
-    return root.version;
-}
-
 // Another root, or the same one anew: what the director said under the last one is void.
 static void answer_void(struct dev_runtime *runtime)
 {
@@ -148,7 +136,7 @@ static void begin_at(struct dev_runtime *runtime, uint64_t born)
 // The chain is walked from the root of the settings.
 void dev_trust_root_born(struct dev_runtime *runtime)
 {
-    begin_at(runtime, born_version(runtime));
+    begin_at(runtime, runtime->settings.born_root->version);
 }
 
 enum base_status dev_trust_root_regain(struct dev_runtime *runtime, const uint8_t *bytes,
@@ -164,7 +152,7 @@ enum base_status dev_trust_root_regain(struct dev_runtime *runtime, const uint8_
     trust->lost = false;
     answer_void(runtime);
     BASE_TRY(dev_trust_root_open(runtime, &root));
-    runtime->time.root_s = root.parsed.issued_s;
+    runtime->time.root_s = root.parsed->issued_s;
     dev_trust_root_close(runtime, &root);
     return BASE_OK;
 }
@@ -179,7 +167,7 @@ void dev_trust_restore(struct dev_runtime *runtime)
         return;
     }
     trust->lost = false;
-    uint64_t born = born_version(runtime);
+    uint64_t born = runtime->settings.born_root->version;
     if (wire_sha256_is_zero(&trust->root) || trust->root_version <= born) {
         begin_at(runtime, born); // or an app that brings a newer root
     }
@@ -189,7 +177,7 @@ void dev_trust_restore(struct dev_runtime *runtime)
     }
     struct dev_trust_root root;
     if (dev_trust_root_open(runtime, &root) == BASE_OK) {
-        runtime->time.root_s = root.parsed.issued_s;
+        runtime->time.root_s = root.parsed->issued_s;
         dev_trust_root_close(runtime, &root);
     }
 }
@@ -199,17 +187,18 @@ enum base_status dev_trust_root_open(struct dev_runtime *runtime, struct dev_tru
     struct dev_trust *trust = runtime->trust;
     struct wire_envelope envelope;
     out->mapped = !wire_sha256_is_zero(&trust->root);
-    out->bytes = runtime->settings.root;
-    out->size = runtime->settings.root_bytes;
-    if (out->mapped &&
-        blob_open(runtime, &trust->root, "root", &out->bytes, &out->size) != BASE_OK) {
+    out->parsed = out->mapped ? &out->stored : runtime->settings.born_root;
+    if (!out->mapped) {
+        return BASE_OK;
+    }
+    if (blob_open(runtime, &trust->root, "root", &out->bytes, &out->size) != BASE_OK) {
         trust->lost = true;
         trust->wanted = true;
         return BASE_ERR_CORRUPT;
     }
     enum base_status status = wire_envelope_parse(out->bytes, out->size, &envelope);
     if (status == BASE_OK) {
-        status = wire_root_parse(envelope.payload, envelope.payload_bytes, &out->parsed);
+        status = wire_root_parse(envelope.payload, envelope.payload_bytes, &out->stored);
     }
     if (status != BASE_OK) {
         dev_trust_root_close(runtime, out);
@@ -242,12 +231,12 @@ enum base_status dev_trust_root_take(struct dev_runtime *runtime, const uint8_t 
     struct dev_trust_root before;
     struct wire_root root;
     BASE_TRY(dev_trust_root_open(runtime, &before));
-    enum base_status status = wire_root_follow(&before.parsed, bytes, size, &verifier, &root);
+    enum base_status status = wire_root_follow(before.parsed, bytes, size, &verifier, &root);
     bool online_same = true;
     if (status == BASE_OK) {
-        online_same = wire_root_same_role(&before.parsed, &root, WIRE_ROLE_TIMESTAMP) &&
-                      wire_root_same_role(&before.parsed, &root, WIRE_ROLE_SNAPSHOT) &&
-                      wire_root_same_role(&before.parsed, &root, WIRE_ROLE_DIRECTOR);
+        online_same = wire_root_same_role(before.parsed, &root, WIRE_ROLE_TIMESTAMP) &&
+                      wire_root_same_role(before.parsed, &root, WIRE_ROLE_SNAPSHOT) &&
+                      wire_root_same_role(before.parsed, &root, WIRE_ROLE_DIRECTOR);
     }
     dev_trust_root_close(runtime, &before);
     BASE_TRY(status);
@@ -302,10 +291,10 @@ static enum base_status role_signed(struct dev_runtime *runtime, enum wire_root_
     struct wire_verifier verifier = dev_crypto_verifier(&runtime->ports->crypto);
     struct dev_trust_root root;
     BASE_TRY(dev_trust_root_open(runtime, &root));
-    const struct wire_role *keys = &root.parsed.roles[role];
+    const struct wire_role *keys = &root.parsed->roles[role];
     enum base_status status =
-        wire_root_verify(&root.parsed, keys, keys->threshold, envelope, &verifier);
-    if (status == BASE_OK && dev_wall_s(runtime) >= root.parsed.expires_s) {
+        wire_root_verify(root.parsed, keys, keys->threshold, envelope, &verifier);
+    if (status == BASE_OK && dev_wall_s(runtime) >= root.parsed->expires_s) {
         status = BASE_ERR_EXPIRED;
     }
     dev_trust_root_close(runtime, &root);

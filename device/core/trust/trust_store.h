@@ -6,9 +6,10 @@
 #include "core/trust/trust_parts.h"
 #include "wire/trust/root.h"
 
-// A root while its bytes are mapped.
+// The root in force: that of the settings, or one that was stored, while its bytes are mapped.
 struct dev_trust_root {
-    struct wire_root parsed;
+    const struct wire_root *parsed;
+    struct wire_root stored;
     const uint8_t *bytes;
     size_t size;
     bool mapped;

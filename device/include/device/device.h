@@ -54,6 +54,9 @@ struct dev_config {
     // trusted_keys are not used. Not copied: it must outlive the runtime. NULL: none.
     const uint8_t *root;
     size_t root_bytes;
+    // What wire_root_open said of these bytes, from who opened them for many runtimes; it must
+    // outlive them. NULL: dev_init verifies the root.
+    const struct wire_root *root_opened;
     // When the program was built: a clock that is further behind was never set. Seconds since 1970;
     // 0: not known.
     uint64_t born_s;

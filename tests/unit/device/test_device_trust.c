@@ -450,6 +450,29 @@ static void test_damaged_root_is_no_device(void **state)
     rig_boot(rig);
 }
 
+// Who starts many runtimes opens their root once: none of them looks at the bytes again.
+static void test_an_opened_root_is_not_verified_again(void **state)
+{
+    (void)state;
+    static const uint8_t no_root[] = {0};
+    struct wire_root opened;
+    begin(0);
+    struct wire_verifier verifier = dev_crypto_verifier(&rig->ports.crypto);
+    assert_int_equal(wire_root_open(roles.roots[0].bytes, roles.roots[0].size, &verifier, &opened),
+                     BASE_OK);
+    rig->config.root = no_root;
+    rig->config.root_bytes = sizeof(no_root);
+    rig->config.root_opened = &opened;
+    rig_boot(rig);
+    assert_int_equal(stats()->root_version, opened.version);
+    release(0, 1, STAGE_FULL);
+    rig_checkin(rig);
+    release(1, 2, STAGE_FULL);
+    rig_checkin(rig);
+    assert_int_equal(rig_active(rig, TASK), 1);
+    rig->config.root_opened = NULL;
+}
+
 // ---- Leases
 
 static void gray(void)
@@ -730,6 +753,7 @@ int main(void)
         CASE(test_root_with_the_same_online_keys_forgets_nothing),
         CASE(test_damaged_metadata_comes_again),
         CASE(test_damaged_root_is_no_device),
+        CASE(test_an_opened_root_is_not_verified_again),
         CASE(test_lease_is_renewed),
         CASE(test_no_renewal_goes_back),
         CASE(test_clock_does_not_prolong_a_lease),

@@ -166,6 +166,27 @@ static void other_magic_and_sizes_are_refused(void **state)
     assert_int_equal(wire_manifest_parse(bytes, 0, &out), BASE_ERR_TRUNCATED);
 }
 
+// What was judged once is read as before; what is cut short is no manifest, whoever judged it.
+static void what_was_judged_is_read_again(void **state)
+{
+    (void)state;
+    static struct wire_manifest first;
+    static struct wire_manifest again;
+    size_t size = 0;
+    make_plain();
+    assert_int_equal(encode(&size), BASE_OK);
+    assert_int_equal(wire_manifest_parse(bytes, size, &first), BASE_OK);
+    assert_int_equal(wire_manifest_again(bytes, size, &again), BASE_OK);
+    assert_int_equal(again.file_count, first.file_count);
+    assert_memory_equal(again.files, first.files, sizeof(first.files[0]) * first.file_count);
+    assert_true(base_str_equal(again.config, first.config));
+    assert_true(base_str_equal(again.entry, first.entry));
+    for (size_t cut = 0; cut < size; cut++) {
+        assert_int_not_equal(wire_manifest_again(bytes, cut, &again), BASE_OK);
+        assert_int_equal(again.file_count, 0);
+    }
+}
+
 static void random_manifests_round_trip_and_survive_damage(void **state)
 {
     (void)state;
@@ -205,6 +226,7 @@ int main(void)
         cmocka_unit_test(rules_of_the_whole),
         cmocka_unit_test(exclusive_files_have_a_root),
         cmocka_unit_test(other_magic_and_sizes_are_refused),
+        cmocka_unit_test(what_was_judged_is_read_again),
         cmocka_unit_test(random_manifests_round_trip_and_survive_damage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
