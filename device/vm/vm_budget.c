@@ -57,6 +57,13 @@ void dev_vm_budget_start(struct dev_vm *vm)
     slice_grant(vm);
 }
 
+void dev_vm_budget_again(struct dev_vm *vm)
+{
+    vm->position_tries = 0;
+    vm->gc_steps = 0;
+    dev_vm_budget_resume(vm, 0);
+}
+
 void dev_vm_budget_resume(struct dev_vm *vm, uint64_t units)
 {
     vm->units_used = units;
@@ -250,6 +257,10 @@ mp_uint_t mp_cstack_usage(void)
 
 void mp_cstack_check(void)
 {
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    if (here < dev_vm_stack_low) {
+        dev_vm_stack_low = here;
+    }
     if (mp_cstack_usage() >= MP_STATE_THREAD(stack_limit)) {
         mp_raise_recursion_depth();
     }

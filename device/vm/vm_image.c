@@ -1,11 +1,11 @@
 // Warm images: what a run does until it first looks at something that is not of its content
 // (events, input, device, stored features, models) or does something that is seen outside (output,
-// result, effects) follows from the content alone, so later runs start from a copy of it. A first
-// run tells at which instruction of its entry module that was. The second loads its modules from
-// the VM's own copy, in which an instruction that is none stands there: when it gets there, the
-// interpreter's state and the used heap are copied, and the instruction is put back. Later runs
-// copy them back. Called by vm_run.c at the start and the end of a run, on the VM's thread. Why a
-// copy is as good as the original: docs/VM.md, "Warm images".
+// result, effects) follows from the content alone, so runs start from a copy of it. A content's
+// first run is left there, and begins anew with its modules from the VM's own copy, in which an
+// instruction that is none stands where the entry module was: when it gets there, the interpreter's
+// state and the used heap are copied, and the instruction is put back. This run and later ones copy
+// them back. Called by vm_run.c at the start and the end of a run, on the VM's thread. Why a copy
+// is as good as the original: docs/VM.md, "Warm images".
 #include "vm/vm_state.h"
 
 #include "base/check.h"
@@ -25,7 +25,6 @@
 #undef memcmp
 
 #define NO_INSTRUCTION 0x00
-#define TRIES_MAX      3 // runs that are to make an image and are stopped before they come to it
 
 enum phase { SEEN, READY, REFUSED };
 
@@ -37,7 +36,7 @@ struct image_module {
 
 struct dev_vm_image {
     enum phase phase;
-    uint32_t tries;
+    bool crowded;    // more modules were asked for than it can tell of
     uint8_t *halt;   // in a module's bytes
     uint8_t instead; // what belongs there
 
@@ -188,7 +187,6 @@ void dev_vm_image_pick(struct dev_vm *vm)
     vm->image = NULL;
     vm->warm = false;
     vm->outside = false;
-    vm->outside_at = NULL;
     vm->main = NULL;
     vm->main_first = NULL;
     for (uint32_t i = 0; i < DEV_VM_IMAGES_MAX && !vm->load_only; i++) {
@@ -203,6 +201,7 @@ void dev_vm_image_pick(struct dev_vm *vm)
         if (image->phase == SEEN) {
             image->check_count = 0;
         }
+        vm->judged = vm->judged && (image->phase == SEEN || vm->warm);
         return;
     }
 }
@@ -230,7 +229,7 @@ const uint8_t *dev_vm_image_bytes(struct dev_vm *vm, const struct dev_vm_module 
     bool entry = vm->main == NULL; // the start of a run asks for that one
     if (image->phase == SEEN && !entry) {
         if (image->check_count == DEV_VM_IMAGE_CHECKS) {
-            image->tries = TRIES_MAX;
+            image->crowded = true;
         } else {
             image->checks[image->check_count++] = (uint16_t)index;
         }
@@ -268,21 +267,33 @@ void dev_vm_image_restore(struct dev_vm *vm)
 
 // --- in a run
 
-void dev_vm_outside_first(struct dev_vm *vm)
+// Of the run under way, so far.
+static size_t heap_bytes_now(void)
 {
-    vm->outside = true;
-    vm->outside_at = vm->main != NULL ? vm->main->ip : NULL;
+    return (MP_STATE_MEM(area).gc_last_used_block + 1) * MICROPY_BYTES_PER_GC_BLOCK;
+}
+
+static bool may_be_kept(const struct dev_vm *vm)
+{
+    return heap_bytes_now() <= DEV_VM_IMAGE_BYTES && dev_vm_budget_used(vm) <= DEV_VM_IMAGE_UNITS;
+}
+
+// Leaves the run, which begins anew.
+static _Noreturn void begin_anew(struct dev_vm *vm)
+{
+    base_assert(vm->restartable);
+    vm->again = true;
+    vm->judged = true;
+    dev_vm_stop(vm, DEV_VM_FINISHED);
 }
 
 static bool image_take(struct dev_vm *vm, struct dev_vm_image *image)
 {
     const mp_state_mem_area_t *area = &MP_STATE_MEM(area);
-    size_t blocks = area->gc_last_used_block + 1;
-    size_t heap_bytes = blocks * MICROPY_BYTES_PER_GC_BLOCK;
-    size_t table_bytes = table_bytes_of(area, blocks);
-    if (vm->outside || heap_bytes > DEV_VM_IMAGE_BYTES ||
-        dev_vm_budget_used(vm) > DEV_VM_IMAGE_UNITS ||
-        MP_STATE_THREAD(nlr_jump_callback_top) != NULL || image->tries >= TRIES_MAX) {
+    size_t heap_bytes = heap_bytes_now();
+    size_t table_bytes = table_bytes_of(area, heap_bytes / MICROPY_BYTES_PER_GC_BLOCK);
+    if (vm->outside || image->crowded || !may_be_kept(vm) ||
+        MP_STATE_THREAD(nlr_jump_callback_top) != NULL) {
         return false;
     }
     uint8_t *copies = malloc(sizeof(mp_state_ctx) + table_bytes + heap_bytes);
@@ -312,34 +323,21 @@ bool dev_vm_image_halt(const struct _mp_code_state_t *code_state)
     *image->halt = image->instead;
     bool taken = code_state == vm->main && image_take(vm, image);
     image->phase = taken ? READY : REFUSED;
+    if (taken) {
+        begin_anew(vm);
+    }
+    vm->judged = false; // what comes now was not asked for before
     return true;
 }
 
-// --- end of a run
-
-// Where the image of this run is to be made, in the job's bytes; NULL: nowhere.
-static const uint8_t *place_of(const struct dev_vm *vm, const struct dev_vm_module *entry)
+// Begins the image of the job's content, to be made at an instruction of the entry module.
+static bool image_begin(struct dev_vm *vm, const uint8_t *at)
 {
-    bool well = vm->out->end == DEV_VM_FINISHED || vm->out->end == DEV_VM_EXCEPTION;
-    const uint8_t *at = vm->outside ? vm->outside_at : vm->main_first;
-    bool inside = at != NULL && at >= entry->mpy && at < entry->mpy + entry->size;
-    return well && inside && !vm->load_only ? at : NULL;
-}
-
-void dev_vm_image_remember(struct dev_vm *vm)
-{
-    if (vm->image != NULL) {
-        if (vm->image->phase == SEEN && ++vm->image->tries >= TRIES_MAX) {
-            *vm->image->halt = vm->image->instead;
-            vm->image->phase = REFUSED;
-        }
-        return;
-    }
     const struct dev_vm_module *entry = dev_vm_module_find(vm->job, vm->job->entry);
-    const uint8_t *at = entry != NULL ? place_of(vm, entry) : NULL;
-    struct dev_vm_image *image = at != NULL ? content_keep(vm->job) : NULL;
+    bool inside = entry != NULL && at != NULL && at >= entry->mpy && at < entry->mpy + entry->size;
+    struct dev_vm_image *image = inside ? content_keep(vm->job) : NULL;
     if (image == NULL) {
-        return;
+        return false;
     }
     image->halt = &image->modules[entry - vm->job->modules].mpy[at - entry->mpy];
     image->instead = *at;
@@ -347,4 +345,24 @@ void dev_vm_image_remember(struct dev_vm *vm)
     image_free(vm->images[vm->image_next]);
     vm->images[vm->image_next] = image;
     vm->image_next = (vm->image_next + 1) % DEV_VM_IMAGES_MAX;
+    return true;
+}
+
+void dev_vm_outside_first(struct dev_vm *vm)
+{
+    vm->outside = true;
+    if (vm->image == NULL && vm->restartable && may_be_kept(vm) && image_begin(vm, vm->main->ip)) {
+        begin_anew(vm);
+    }
+}
+
+// --- end of a run
+
+// One that never looked outside is the same up to its end: its image is its beginning.
+void dev_vm_image_remember(struct dev_vm *vm)
+{
+    bool well = vm->out->end == DEV_VM_FINISHED || vm->out->end == DEV_VM_EXCEPTION;
+    if (vm->image == NULL && !vm->again && !vm->outside && !vm->load_only && well) {
+        (void)image_begin(vm, vm->main_first);
+    }
 }

@@ -85,7 +85,7 @@ void mp_reader_new_file(mp_reader_t *reader, qstr filename)
     if (module == NULL) {
         mp_raise_OSError(MP_ENOENT);
     }
-    if (!dev_vm_module_check(vm, module)) {
+    if (!vm->judged && !dev_vm_module_check(vm, module)) {
         dev_vm_stop(vm, DEV_VM_LOAD);
     }
     mp_reader_new_mem(reader, dev_vm_image_bytes(vm, module), module->size, MP_READER_IS_ROM);

@@ -31,9 +31,12 @@
 #else
 #define STACK_CLEARED 4096
 #endif
+#define STACK_UNSEEN   2048 // below the lowest frame that checks the stack
+#define STACK_WHOLE    (DEV_VM_STACK_KIB * 1024 + STACK_UNSEEN)
 #define HEAP_ALIGNMENT 1024
 
 _Thread_local struct dev_vm *dev_vm_current;
+_Thread_local uintptr_t dev_vm_stack_low = UINTPTR_MAX;
 
 // The entry module's frame, for the collector.
 MP_REGISTER_ROOT_POINTER(void *dev_vm_main);
@@ -166,15 +169,35 @@ static void heap_peak_note(struct dev_vm *vm)
     }
 }
 
-// The collector takes what lies on the C stack for a use, also what calls before the run have left
-// there: it shall find the same in each run.
-static __attribute__((noinline)) void stack_clear(void)
+static __attribute__((noinline)) void stack_clear_some(void)
 {
     uint8_t left[STACK_CLEARED];
     for (size_t at = 0; at < sizeof(left); at += sizeof(left) / 2) {
         memset(left + at, 0, sizeof(left) / 2);
     }
     __asm__ volatile("" : : "r"(left) : "memory");
+}
+
+static __attribute__((noinline)) void stack_clear_whole(void)
+{
+    uint8_t left[STACK_WHOLE];
+    for (size_t at = 0; at < sizeof(left); at += sizeof(left) / 2) {
+        memset(left + at, 0, sizeof(left) / 2);
+    }
+    __asm__ volatile("" : : "r"(left) : "memory");
+}
+
+// The collector takes what lies on the C stack for a use, also what calls before the run have left
+// there: it shall find the same in each run. As deep as a script was since the last time.
+static __attribute__((noinline)) void stack_clear(void)
+{
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    if (dev_vm_stack_low < here && here - dev_vm_stack_low > STACK_CLEARED - STACK_UNSEEN) {
+        stack_clear_whole();
+    } else {
+        stack_clear_some();
+    }
+    dev_vm_stack_low = UINTPTR_MAX;
 }
 
 // The macros that read a function's head mix signs.
@@ -255,12 +278,17 @@ static __attribute__((noinline)) void run_script(struct dev_vm *vm,
     if (nlr_push(&nlr) == 0) {
         mp_code_state_t *frame = vm->warm ? vm->main : entry_load(vm, module);
         stack_clear();
+        vm->restartable = frame != NULL;
         if (frame != NULL) {
             main_execute(frame);
         }
         nlr_pop();
+        vm->restartable = false;
         vm->out->end = DEV_VM_FINISHED;
-    } else if (nlr.ret_val == NULL) {
+        return;
+    }
+    vm->restartable = false; // what shows the outcome is the same run
+    if (nlr.ret_val == NULL) {
         vm->out->end = vm->stopped;
     } else {
         dev_vm_outcome_exception(vm, nlr.ret_val);
@@ -268,7 +296,50 @@ static __attribute__((noinline)) void run_script(struct dev_vm *vm,
             vm->out->end = DEV_VM_LOAD;
         }
     }
+}
+
+static void entry_missing(struct dev_vm *vm)
+{
+    struct dev_vm_result *out = vm->out;
+    memset(out, 0, sizeof(*out));
+    vm->again = false;
+    vm->output_size = 0;
+    vm->result_size = 0;
+    vm->effect_count = 0;
+    vm->heap_peak_bytes = 0;
+    out->end = DEV_VM_LOAD;
+    dev_text_set(out->type, sizeof(out->type), BASE_STR("LoadError"));
+    dev_text_set(out->message, sizeof(out->message),
+                 BASE_STR("the entry module is not among the modules"));
+    dev_text_set(out->file, sizeof(out->file), vm->job->entry);
+}
+
+// The run from its start, or from its content's image: to its end, or to where it has to begin anew
+// (vm->again).
+static void job_play(struct dev_vm *vm, const struct dev_vm_module *module, void *stack_top)
+{
+    memset(vm->out, 0, sizeof(*vm->out));
+    vm->again = false;
+    vm->stopped = DEV_VM_FINISHED;
+    vm->heap_peak_bytes = 0;
+    vm->output_size = 0;
+    vm->result_size = 0;
+    vm->effect_count = 0;
+    vm->effect_size = 0;
+    dev_vm_image_pick(vm);
+    if (!vm->judged && !(dev_vm_module_check(vm, module) && dev_vm_image_check(vm))) {
+        return;
+    }
+    vm->judged = vm->judged && !vm->warm;
+    dev_vm_current = vm;
+    interpreter_start(vm, stack_top);
+    run_script(vm, module);
     vm->abort_target = NULL;
+    heap_peak_note(vm);
+    vm->heap_used = vm->heap_peak_bytes;
+    dev_vm_image_remember(vm);
+    dev_vm_models_finish(vm);
+    dev_vm_current = NULL;
 }
 
 static __attribute__((noinline)) enum base_status job_run(struct dev_vm *vm,
@@ -282,35 +353,21 @@ static __attribute__((noinline)) enum base_status job_run(struct dev_vm *vm,
     if (dev_vm_current != NULL) {
         return BASE_ERR_CONFLICT;
     }
-    memset(out_result, 0, sizeof(*out_result));
     vm->job = job;
     vm->out = out_result;
-    vm->stopped = DEV_VM_FINISHED;
     vm->load_only = load_only;
-    vm->heap_peak_bytes = 0;
-    vm->output_size = 0;
-    vm->result_size = 0;
-    vm->effect_count = 0;
-    vm->effect_size = 0;
+    vm->judged = false;
     dev_vm_budget_start(vm);
-    dev_vm_image_pick(vm);
 
     const struct dev_vm_module *module = dev_vm_module_find(job, job->entry);
     if (module == NULL) {
-        out_result->end = DEV_VM_LOAD;
-        dev_text_set(out_result->type, sizeof(out_result->type), BASE_STR("LoadError"));
-        dev_text_set(out_result->message, sizeof(out_result->message),
-                     BASE_STR("the entry module is not among the modules"));
-        dev_text_set(out_result->file, sizeof(out_result->file), job->entry);
-    } else if (dev_vm_module_check(vm, module) && dev_vm_image_check(vm)) {
-        dev_vm_current = vm;
-        interpreter_start(vm, __builtin_frame_address(0));
-        run_script(vm, module);
-        heap_peak_note(vm);
-        vm->heap_used = vm->heap_peak_bytes;
-        dev_vm_image_remember(vm);
-        dev_vm_models_finish(vm);
-        dev_vm_current = NULL;
+        entry_missing(vm);
+    } else {
+        job_play(vm, module, __builtin_frame_address(0));
+    }
+    while (vm->again) {
+        dev_vm_budget_again(vm);
+        job_play(vm, module, __builtin_frame_address(0));
     }
     dev_text_clean(vm->output, vm->output_size);
     out_result->instructions = dev_vm_budget_used(vm);

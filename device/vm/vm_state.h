@@ -41,13 +41,15 @@ struct dev_vm {
     uint32_t position_tries;
     uint32_t gc_steps; // of the collector, in this run
     bool load_only;
-    bool loading;                  // the entry module is being loaded
-    bool warm;                     // the run began from `image`
-    bool outside;                  // dev_vm_outside was called
+    bool loading;     // the entry module is being loaded
+    bool warm;        // the run began from `image`
+    bool outside;     // dev_vm_outside was called
+    bool restartable; // the entry module is being executed: it may begin anew
+    bool again;       // it was left, to begin anew
+    bool judged;      // its modules were judged, up to where it was left: nobody is asked once more
     struct dev_vm_image *image;    // of the job's content; NULL: none yet
     struct _mp_code_state_t *main; // the entry module's frame; NULL: not begun
     const uint8_t *main_first;     // its first instruction
-    const uint8_t *outside_at;     // its instruction when dev_vm_outside was called; NULL: none yet
     uint32_t heap_peak_bytes;
     size_t output_size;
     size_t result_size;
@@ -69,6 +71,8 @@ BASE_NODISCARD enum base_status dev_vm_load(struct dev_vm *vm, const struct dev_
 
 // The VM whose run is under way on this thread; NULL: none.
 extern _Thread_local struct dev_vm *dev_vm_current;
+// How far down the C stack scripts went since vm_run.c cleared it.
+extern _Thread_local uintptr_t dev_vm_stack_low;
 
 // --- vm_budget.c
 void dev_vm_budget_start(struct dev_vm *vm);
@@ -84,6 +88,8 @@ uint64_t dev_vm_budget_left(const struct dev_vm *vm);
 // Ends the run: jumps to vm->abort_target past every handler of the script.
 _Noreturn void dev_vm_stop(struct dev_vm *vm, enum dev_vm_end end);
 
+// The run begins anew: no units are used, and its time goes on.
+void dev_vm_budget_again(struct dev_vm *vm);
 // Starts with units that a run before has used.
 void dev_vm_budget_resume(struct dev_vm *vm, uint64_t units);
 
@@ -98,8 +104,9 @@ void dev_vm_config_prepare(struct dev_vm *vm);
 // --- vm_image.c
 // What a run does until it first looks at something that is not of its content, or does something
 // that is seen outside, is the same in each run of that content: it is kept as an image and copied.
+// So that all runs are the same, the first one too begins from the image, once that is made.
 //
-// Called at both: from here on the run is its own.
+// Called at both: from here on the run is its own. Jumps out of a run that is to begin anew.
 void dev_vm_outside_first(struct dev_vm *vm);
 static inline void dev_vm_outside(struct dev_vm *vm)
 {
