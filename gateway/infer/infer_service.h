@@ -21,9 +21,11 @@ struct gw_infer_service;
 struct gw_infer_batch;
 struct gw_infer_version;
 
-#define GW_INFER_THREADS_MAX  64u
-#define GW_INFER_CALLS_MAX    4096u // waiting and running, of all models
-#define GW_INFER_SESSIONS_MAX 4u    // of a version that wait with a plan, for each instance
+#define GW_INFER_THREADS_MAX 64u
+#define GW_INFER_CALLS_MAX   4096u // waiting and running, of all models
+// What is read of a call's body and its answer, each tensor once.
+#define GW_INFER_ARENA_MAX    ((size_t)1 << 30)
+#define GW_INFER_SESSIONS_MAX 4u // of a version that wait with a plan, for each instance
 
 struct gw_infer_options {
     const char *models_dir;        // DIR/MODEL/VERSION/model.onnx (infer_repository.h)

@@ -8,11 +8,15 @@
 
 struct gw_head;
 
+// Answers one request (worker's thread); ends in one gw_exchange_finish, now or later.
+typedef void (*gw_infer_handle_fn)(void *self, struct gw_worker *worker,
+                                   struct gw_exchange *exchange);
+
 struct gw_infer_seam {
     void *self;                    // outlives the workers; NULL: no service, no paths
     enum gw_metrics_access access; // who may ask without a token
-    // Answers one request (worker's thread); ends in one gw_exchange_finish, now or later.
-    void (*handle)(void *self, struct gw_worker *worker, struct gw_exchange *exchange);
+    gw_infer_handle_fn handle;     // of the paths below /v2
+    gw_infer_handle_fn grpc;       // of the methods of gRPC
     // Lines of /metrics, with the models' names.
     void (*figures)(void *self, void (*add)(void *ctx, const char *text), void *ctx);
 };

@@ -126,6 +126,12 @@ static void handle_infer(struct gw_worker *worker, struct gw_exchange *exchange)
     infer->handle(infer->self, worker, exchange);
 }
 
+static void handle_infer_grpc(struct gw_worker *worker, struct gw_exchange *exchange)
+{
+    const struct gw_infer_seam *infer = &worker->core->hooks.infer;
+    infer->grpc(infer->self, worker, exchange);
+}
+
 // Nothing of a body is looked at: whoever asks is answered by the headers.
 static bool wants_none(struct gw_worker *worker, struct gw_exchange *exchange, struct gw_head *out)
 {
@@ -180,6 +186,8 @@ static const struct gw_route routes[] = {
      handle_infer, wants_none},
     {BEGINS("/v2/"), GW_ROUTE_ANY, INFER_FLAGS, GW_FOR_CALLERS, GW_BODY_INFER, 0, handle_infer,
      gw_infer_head},
+    {BEGINS("/inference.GRPCInferenceService/"), GW_ROUTE_POST, GW_ROUTE_INFER, GW_FOR_CALLERS,
+     GW_BODY_INFER, 0, handle_infer_grpc, gw_infer_head},
     {IS("/api/v1"), GW_ROUTE_ANY, GW_ROUTE_HTTP1, GW_FOR_ANYBODY, GW_BODY_SMALL, 0, handle_unknown,
      wants_none},
     {BEGINS("/api/"), GW_ROUTE_ANY, 0, GW_FOR_ANYBODY, GW_BODY_SMALL, 0, handle_unknown,

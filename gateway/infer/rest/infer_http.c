@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "infer/codec/oip_json.h"
+#include "infer/grpc/infer_grpc.h"
 #include "infer/rest/infer_text.h"
 #include "svc/access/head_check.h"
 #include "svc/access/operators.h"
@@ -465,7 +466,10 @@ static void handle(void *self, struct gw_worker *worker, struct gw_exchange *exc
 void gw_infer_install(struct gw_core *core, struct gw_infer_service *service,
                       enum gw_metrics_access access)
 {
-    const struct gw_infer_seam seam = {
-        .self = service, .access = access, .handle = handle, .figures = gw_infer_metrics};
+    const struct gw_infer_seam seam = {.self = service,
+                                       .access = access,
+                                       .handle = handle,
+                                       .grpc = gw_infer_grpc_handle,
+                                       .figures = gw_infer_metrics};
     gw_core_set_infer(core, &seam);
 }

@@ -18,9 +18,6 @@
 #include "infer/infer_service.h"
 #include "svc/infer_seam.h"
 
-// Of one call: what is read of its body and the answer, each tensor once.
-#define GW_INFER_ARENA_MAX ((size_t)1 << 30)
-
 // Main thread, before the first worker is made. The service must outlive the workers.
 void gw_infer_install(struct gw_core *core, struct gw_infer_service *service,
                       enum gw_metrics_access access);

@@ -42,7 +42,8 @@ static void answer_infer(void *self, struct gw_worker *worker, struct gw_exchang
 // With all that may be set into the core.
 static void set_all(struct gw_core *core, enum gw_metrics_access access)
 {
-    const struct gw_infer_seam seam = {.self = core, .access = access, .handle = answer_infer};
+    const struct gw_infer_seam seam = {
+        .self = core, .access = access, .handle = answer_infer, .grpc = answer_infer};
     gw_core_set_ddi(core, answer_ddi, head_ddi);
     gw_core_set_infer(core, &seam);
 }
@@ -110,6 +111,7 @@ static void test_what_is_the_upstreams(void **state)
                                         "/v2/checkin",
                                         "/v2",
                                         "/v2/models/m/infer",
+                                        "/inference.GRPCInferenceService/ModelInfer",
                                         "/metrics/",
                                         "/healthzz",
                                         "/v1",
@@ -138,6 +140,7 @@ static void test_other_methods(void **state)
     const struct gw_route *routes = gw_routes(&count);
     (void)state;
     start(&rig);
+    set_all(rig.core, GW_METRICS_TOKEN);
     for (size_t i = 0; i < count; i++) {
         char path[256];
         if (routes[i].methods == GW_ROUTE_ANY) {

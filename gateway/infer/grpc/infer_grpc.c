@@ -1,0 +1,340 @@
+// gRPC in front of the service: a method's message is read on the worker that owns the stream. A
+// call of a model goes to the service with an arena of its own; the answer is written on the thread
+// that ran it, and comes back to the worker as a message. The stream's end cancels it. An error has
+// no body: its status goes with the headers ("Trailers-Only").
+#include "infer/grpc/infer_grpc.h"
+
+#include "base/alloc.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/version.h"
+#include "infer/codec/oip_proto.h"
+#include "infer/codec/oip_tensor.h"
+#include "infer/codec/pb_out.h"
+#include "infer/codec/grpc_frame.h"
+#include "infer/infer_service.h"
+#include "svc/access/head_check.h"
+#include "svc/reply.h"
+#include "svc/route.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define ARENA_CHUNK_BYTES ((size_t)16 << 10)
+#define NUMBER_TEXT_MAX   24u
+
+// ---- Replies
+
+static struct base_str number_text(struct base_arena *arena, uint64_t value)
+{
+    char text[NUMBER_TEXT_MAX];
+    int size = snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
+    base_check(size > 0);
+    const char *copy = base_arena_text(arena, text, (size_t)size);
+    return copy != NULL ? (struct base_str){copy, (size_t)size} : BASE_STR("13"); // INTERNAL
+}
+
+static void fill_error(struct gw_exchange *exchange, enum gw_grpc_status status, const char *text)
+{
+    base_assert(status != GW_GRPC_OK);
+    gw_reply_body(exchange, 200, BASE_STR("application/grpc"), NULL, 0);
+    gw_reply_header(&exchange->reply, BASE_STR("grpc-status"),
+                    number_text(exchange->arena, (uint64_t)status));
+    gw_reply_header(&exchange->reply, BASE_STR("grpc-message"),
+                    gw_grpc_escape(exchange->arena, base_str_of(text)));
+}
+
+static void refuse(struct gw_exchange *exchange, enum gw_grpc_status status, const char *text)
+{
+    fill_error(exchange, status, text);
+    gw_exchange_finish(exchange);
+}
+
+static void refuse_failed(struct gw_exchange *exchange, const struct base_error *error)
+{
+    refuse(exchange,
+           error->status == BASE_ERR_UNSUPPORTED ? GW_GRPC_UNIMPLEMENTED
+                                                 : gw_grpc_status_of(error->status),
+           error->text);
+}
+
+static void fill_frame(struct gw_exchange *exchange, struct base_str frame)
+{
+    gw_reply_body(exchange, 200, BASE_STR("application/grpc"), frame.data, frame.size);
+    gw_reply_trailer(&exchange->reply, BASE_STR("grpc-status"), BASE_STR("0"));
+}
+
+static void reply_message(struct gw_exchange *exchange, struct gw_pb_out *out)
+{
+    struct base_str frame;
+    if (gw_pb_out_frame(out, &frame) != BASE_OK) {
+        refuse(exchange, GW_GRPC_UNAVAILABLE, "out of memory");
+        return;
+    }
+    fill_frame(exchange, frame);
+    gw_exchange_finish(exchange);
+}
+
+// ---- What is asked
+
+struct asked {
+    struct gw_infer_service *service;
+    struct gw_worker *worker;
+    struct gw_exchange *exchange;
+    struct base_str message;
+    struct gw_oip_query query; // of all but ModelInfer
+};
+
+// A message of one boolean.
+static void reply_flag(struct gw_exchange *exchange, bool flag)
+{
+    struct gw_pb_out out;
+    gw_pb_out_init(&out, exchange->arena, 0);
+    gw_pb_varint(&out, 1, flag);
+    reply_message(exchange, &out);
+}
+
+static void server_live(const struct asked *asked)
+{
+    reply_flag(asked->exchange, true);
+}
+
+static void server_ready(const struct asked *asked)
+{
+    reply_flag(asked->exchange, gw_infer_ready(asked->service));
+}
+
+static void model_ready(const struct asked *asked)
+{
+    reply_flag(asked->exchange,
+               gw_infer_model_ready(asked->service, asked->query.first, asked->query.second));
+}
+
+static void server_metadata(const struct asked *asked)
+{
+    struct gw_pb_out out;
+    gw_pb_out_init(&out, asked->exchange->arena, 0);
+    gw_pb_text(&out, 1, BASE_STR("walle"));
+    gw_pb_text(&out, 2, BASE_STR(BASE_PRODUCT_VERSION));
+    gw_pb_text(&out, 3, BASE_STR("classification"));
+    gw_pb_text(&out, 3, BASE_STR("model_repository"));
+    reply_message(asked->exchange, &out);
+}
+
+static void put_ports(struct gw_pb_out *out, uint32_t field, const struct eng_port_info *ports,
+                      size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t mark = gw_pb_begin(out, field);
+        gw_pb_text(out, 1, base_str_of(ports[i].name));
+        gw_pb_text(out, 2, gw_oip_dtype_name(ports[i].desc.dtype));
+        gw_pb_packed(out, 3, ports[i].desc.dims, ports[i].desc.rank);
+        gw_pb_end(out, mark);
+    }
+}
+
+static void model_metadata(const struct asked *asked)
+{
+    struct base_arena *arena = asked->exchange->arena;
+    struct gw_infer_call named = {.model = asked->query.first, .version = asked->query.second};
+    struct gw_infer_metadata metadata = {0};
+    struct base_error error = {0};
+    struct gw_pb_out out;
+    if (gw_infer_metadata(asked->service, &named, arena, &metadata, &error) != BASE_OK) {
+        refuse_failed(asked->exchange, &error);
+        return;
+    }
+    gw_pb_out_init(&out, arena, 0);
+    gw_pb_text(&out, 1, metadata.name);
+    for (size_t i = 0; i < metadata.version_count; i++) {
+        gw_pb_text(&out, 2, metadata.versions[i]);
+    }
+    gw_pb_text(&out, 3, BASE_STR("onnx"));
+    put_ports(&out, 4, metadata.inputs, metadata.input_count);
+    put_ports(&out, 5, metadata.outputs, metadata.output_count);
+    reply_message(asked->exchange, &out);
+}
+
+static void repository_index(const struct asked *asked)
+{
+    struct base_arena *arena = asked->exchange->arena;
+    const struct gw_infer_call all = {.priority = 0};
+    struct gw_infer_row *rows = NULL;
+    size_t count = 0;
+    struct gw_pb_out out;
+    if (gw_infer_rows(asked->service, &all, arena, &rows, &count) != BASE_OK) {
+        refuse(asked->exchange, GW_GRPC_UNAVAILABLE, "out of memory");
+        return;
+    }
+    gw_pb_out_init(&out, arena, 0);
+    for (size_t i = 0; i < count; i++) {
+        if (asked->query.flag && !rows[i].ready) {
+            continue;
+        }
+        size_t mark = gw_pb_begin(&out, 1);
+        gw_pb_text(&out, 1, rows[i].name);
+        gw_pb_text(&out, 2, rows[i].version);
+        gw_pb_text(&out, 3, rows[i].ready ? BASE_STR("READY") : BASE_STR("UNAVAILABLE"));
+        gw_pb_text(&out, 4, rows[i].reason);
+        gw_pb_end(&out, mark);
+    }
+    reply_message(asked->exchange, &out);
+}
+
+// ---- Calls of models
+
+// In the exchange's arena, as long as the exchange.
+struct grpc_call {
+    struct gw_message message; // first
+    struct gw_infer_ticket ticket;
+    struct gw_infer_call call;
+    struct base_arena arena; // of what is read and answered
+    struct gw_infer_service *service;
+    struct gw_worker *worker;
+    struct gw_exchange *exchange;
+    enum base_status written; // whether `frame` is the answer
+    struct base_str frame;
+};
+_Static_assert(offsetof(struct grpc_call, message) == 0, "call_done casts");
+
+static void arena_done(void *ctx)
+{
+    base_arena_done(ctx);
+}
+
+// On the worker's thread.
+static void call_done(struct gw_message *message)
+{
+    struct grpc_call *call = (struct grpc_call *)message;
+    struct gw_exchange *exchange = call->exchange;
+    const struct gw_infer_ticket *ticket = &call->ticket;
+    exchange->gone = NULL;
+    if (ticket->status != BASE_OK) {
+        fill_error(exchange, gw_grpc_status_of(ticket->status), ticket->error.text);
+        if (ticket->status == BASE_ERR_LIMIT) {
+            gw_reply_header(&exchange->reply, BASE_STR("grpc-retry-pushback-ms"),
+                            number_text(exchange->arena, ticket->retry_after_s * 1000ull));
+        }
+    } else if (call->written != BASE_OK) {
+        fill_error(exchange, gw_grpc_status_of(call->written),
+                   call->written == BASE_ERR_INVALID ? "classification: an output has no classes"
+                                                     : "no room for the answer");
+    } else {
+        fill_frame(exchange, call->frame);
+    }
+    gw_exchange_finish(exchange);
+}
+
+// On any thread: writing a large answer keeps no event loop.
+static void ticket_done(struct gw_infer_ticket *ticket)
+{
+    struct grpc_call *call =
+        (struct grpc_call *)(void *)((char *)ticket - offsetof(struct grpc_call, ticket));
+    if (ticket->status == BASE_OK) {
+        call->written =
+            gw_oip_proto_write(&call->arena, &call->call, &ticket->result, &call->frame);
+    }
+    gw_worker_post(call->worker, &call->message);
+}
+
+static void stream_gone(struct gw_exchange *exchange)
+{
+    struct grpc_call *call = exchange->keeper;
+    gw_infer_cancel(call->service, &call->ticket);
+}
+
+static struct grpc_call *call_new(const struct asked *asked)
+{
+    struct gw_exchange *exchange = asked->exchange;
+    struct grpc_call *call = base_arena_zalloc(exchange->arena, sizeof(*call));
+    if (call == NULL) {
+        return NULL;
+    }
+    base_arena_init(&call->arena, base_alloc_heap(), ARENA_CHUNK_BYTES, GW_INFER_ARENA_MAX);
+    if (base_arena_on_done(exchange->arena, arena_done, &call->arena) != BASE_OK) {
+        return NULL;
+    }
+    call->message.run = call_done;
+    call->service = asked->service;
+    call->worker = asked->worker;
+    call->exchange = exchange;
+    call->ticket.call = &call->call;
+    call->ticket.arena = &call->arena;
+    call->ticket.done = ticket_done;
+    return call;
+}
+
+static void model_infer(const struct asked *asked)
+{
+    struct gw_exchange *exchange = asked->exchange;
+    struct base_error error = {0};
+    uint64_t timeout_us = GW_INFER_TIMEOUT_US_MAX;
+    struct grpc_call *call = call_new(asked);
+    if (call == NULL) {
+        refuse(exchange, GW_GRPC_UNAVAILABLE, "out of memory");
+        return;
+    }
+    if (exchange->request.grpc_timeout.size > 0 &&
+        gw_grpc_timeout(exchange->request.grpc_timeout, &timeout_us) != BASE_OK) {
+        refuse(exchange, GW_GRPC_INVALID_ARGUMENT, "grpc-timeout: up to 8 digits and a unit");
+        return;
+    }
+    timeout_us = timeout_us < GW_INFER_TIMEOUT_US_MAX ? timeout_us : GW_INFER_TIMEOUT_US_MAX;
+    enum base_status status = gw_oip_proto_read(&call->arena, asked->message, &call->call, &error);
+    if (status != BASE_OK) {
+        refuse(exchange, gw_grpc_status_of(status), error.text);
+        return;
+    }
+    call->ticket.deadline_us = base_clock_mono_us() + timeout_us;
+    exchange->keeper = call;
+    exchange->gone = stream_gone;
+    gw_infer_submit(asked->service, &call->ticket);
+}
+
+// ---- Methods
+
+static const struct {
+    struct base_str name;
+    void (*answer)(const struct asked *asked);
+} methods[] = {
+    {{"ModelInfer", 10}, model_infer},           {{"ServerLive", 10}, server_live},
+    {{"ServerReady", 11}, server_ready},         {{"ServerMetadata", 14}, server_metadata},
+    {{"ModelReady", 10}, model_ready},           {{"ModelMetadata", 13}, model_metadata},
+    {{"RepositoryIndex", 15}, repository_index},
+};
+
+static void answer(struct asked *asked)
+{
+    struct gw_exchange *exchange = asked->exchange;
+    const struct gw_request *request = &exchange->request;
+    struct base_str name = gw_route_rest(exchange);
+    struct base_error error = {0};
+    struct base_str body = {(const char *)request->body, request->body_bytes};
+    size_t i = 0;
+    while (i < sizeof(methods) / sizeof(methods[0]) && !base_str_equal(methods[i].name, name)) {
+        i++;
+    }
+    if (i == sizeof(methods) / sizeof(methods[0])) {
+        refuse(exchange, GW_GRPC_UNIMPLEMENTED, "no such method");
+    } else if (gw_grpc_message(body, &asked->message, &error) != BASE_OK ||
+               (methods[i].answer != model_infer &&
+                gw_oip_proto_query(asked->message, &asked->query, &error) != BASE_OK)) {
+        refuse_failed(exchange, &error);
+    } else {
+        methods[i].answer(asked);
+    }
+}
+
+void gw_infer_grpc_handle(void *self, struct gw_worker *worker, struct gw_exchange *exchange)
+{
+    struct asked asked = {.service = self, .worker = worker, .exchange = exchange};
+    struct gw_head head = {0};
+    if (!gw_grpc_is(exchange->request.content_type)) {
+        gw_reply_problem(exchange, 415, "content-type: application/grpc is wanted here");
+        gw_exchange_finish(exchange);
+    } else if (!gw_infer_admit(worker, exchange, &head)) {
+        gw_exchange_finish(exchange);
+    } else {
+        answer(&asked);
+    }
+}
