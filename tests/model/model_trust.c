@@ -161,7 +161,7 @@ static bool is_signed(const struct model_device *device, const struct model_orde
     struct dev_trust_root root;
     base_check(dev_trust_root_open(device->runtime, &root) == BASE_OK);
     const struct wire_delegation *delegation =
-        wire_root_delegation(&root.parsed, base_str_of(model_task_name(order->task)));
+        wire_root_delegation(root.parsed, base_str_of(model_task_name(order->task)));
     bool enough =
         __builtin_popcount(order->signers & delegation->role.keys) >= delegation->role.threshold;
     dev_trust_root_close(device->runtime, &root);
