@@ -28,10 +28,11 @@
 // As deep as loading goes; the sanitizer's frames are large.
 #ifdef __SANITIZE_ADDRESS__
 #define STACK_CLEARED 65536
+#define STACK_UNSEEN  32768
 #else
 #define STACK_CLEARED 4096
+#define STACK_UNSEEN  2048 // below the lowest frame that checks the stack
 #endif
-#define STACK_UNSEEN   2048 // below the lowest frame that checks the stack
 #define STACK_WHOLE    (DEV_VM_STACK_KIB * 1024 + STACK_UNSEEN)
 #define HEAP_ALIGNMENT 1024
 
@@ -169,7 +170,7 @@ static void heap_peak_note(struct dev_vm *vm)
     }
 }
 
-static __attribute__((noinline)) void stack_clear_some(void)
+static __attribute__((noinline, no_sanitize("address"))) void stack_clear_some(void)
 {
     uint8_t left[STACK_CLEARED];
     for (size_t at = 0; at < sizeof(left); at += sizeof(left) / 2) {
@@ -178,7 +179,7 @@ static __attribute__((noinline)) void stack_clear_some(void)
     __asm__ volatile("" : : "r"(left) : "memory");
 }
 
-static __attribute__((noinline)) void stack_clear_whole(void)
+static __attribute__((noinline, no_sanitize("address"))) void stack_clear_whole(void)
 {
     uint8_t left[STACK_WHOLE];
     for (size_t at = 0; at < sizeof(left); at += sizeof(left) / 2) {
@@ -189,7 +190,7 @@ static __attribute__((noinline)) void stack_clear_whole(void)
 
 // The collector takes what lies on the C stack for a use, also what calls before the run have left
 // there: it shall find the same in each run. As deep as a script was since the last time.
-static __attribute__((noinline)) void stack_clear(void)
+static __attribute__((noinline, no_sanitize("address"))) void stack_clear(void)
 {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     if (dev_vm_stack_low < here && here - dev_vm_stack_low > STACK_CLEARED - STACK_UNSEEN) {
