@@ -1,6 +1,5 @@
-// What the files of the service share: its state, a version that is loaded, a batch that runs. All
-// of it is behind the service's lock but what says otherwise. Only gateway/infer/infer_*.c include
-// this.
+// What the files of the service share: its state, and a version that is loaded. All of it is behind
+// the service's lock but what says otherwise. Only gateway/infer/infer_*.c include this.
 #ifndef GW_INFER_PRIVATE_H
 #define GW_INFER_PRIVATE_H
 
@@ -68,21 +67,10 @@ struct gw_infer_service {
     struct gw_infer_version *versions; // that may have calls; who ran last is last
     struct gw_infer_ticket *tickets;   // not done
     uint32_t ticket_count;
+    struct gw_infer_queue unread; // calls that are to be read
+    uint32_t reading;             // threads that do
     bool draining;
     bool stopping;
-};
-
-// On its thread's stack while it runs.
-struct gw_infer_batch {
-    struct gw_infer_version *version;
-    struct gw_infer_session *session;
-    struct gw_infer_ticket *tickets[GW_INFER_BATCH_MAX]; // NULL: it ended before
-    uint32_t from[GW_INFER_BATCH_MAX];                   // the first row of each
-    uint32_t count;
-    uint32_t left; // of these
-    uint64_t shape;
-    uint32_t rows;     // planned; by_rows alone
-    _Atomic bool stop; // nobody waits for it any more
 };
 
 // What has to be done when the lock is free again.
@@ -112,8 +100,5 @@ uint64_t gw_infer_shape_of(const struct gw_infer_version *version, const struct 
 // With the lock. NULL: `error` says what there is not. CONFLICT: it is there, but not loaded.
 struct gw_infer_version *gw_infer_find(struct gw_infer_service *service, struct base_str model,
                                        struct base_str version, struct base_error *error);
-
-void *gw_infer_run_main(void *service); // of a thread
-void gw_infer_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t until_us);
 
 #endif

@@ -2,8 +2,9 @@
 // the calls' inputs into a session, runs it, copies the outputs out and ends the calls. While
 // inputs or outputs are copied a call is held; while the model runs it is not needed, so one that
 // is cancelled or overdue ends at once, and the run stops when it was the last. A batch that fails
-// is run again call by call, so that nobody fails for what another one sent.
-#include "infer/infer_private.h"
+// is run again call by call, so that nobody fails for what another one sent. The same threads read
+// calls that take long to read.
+#include "infer/infer_running.h"
 
 #include "base/check.h"
 #include "base/ckd.h"
@@ -13,12 +14,6 @@
 #include <string.h>
 
 // ---- The next batch, with the lock
-
-static struct gw_infer_ticket *ticket_of(struct gw_infer_wait *wait)
-{
-    return (struct gw_infer_ticket *)(void *)((char *)wait -
-                                              offsetof(struct gw_infer_ticket, wait));
-}
 
 static void join(struct gw_infer_batch *batch, struct gw_infer_ticket *ticket)
 {
@@ -39,7 +34,7 @@ static void begin(struct gw_infer_batch *batch, struct gw_infer_version *version
     version->refs++;
     version->running++;
     for (uint32_t i = 0; i < count; i++) {
-        join(batch, ticket_of(waits[i]));
+        join(batch, gw_infer_ticket_of(waits[i]));
     }
 }
 
@@ -390,27 +385,39 @@ static void serve_alone(struct gw_infer_service *service, struct gw_infer_batch 
     }
 }
 
+// With the lock, before and after.
+static void serve_batch(struct gw_infer_service *service, struct gw_infer_batch *batch)
+{
+    struct gw_infer_ends ends = {0};
+    if (serve(service, batch)) {
+        serve_alone(service, batch);
+    }
+    batch->version->running--;
+    gw_infer_version_drop(service, batch->version, &ends);
+    pthread_cond_signal(&service->work); // another batch may have waited for the instance
+    pthread_mutex_unlock(&service->lock);
+    gw_infer_ends_run(&ends);
+    pthread_mutex_lock(&service->lock);
+}
+
 void *gw_infer_run_main(void *arg)
 {
     struct gw_infer_service *service = arg;
+    bool read = false; // it read last: so that neither kind of work waits for all of the other
     pthread_mutex_lock(&service->lock);
     while (!service->stopping) {
         struct gw_infer_batch batch = {0};
-        struct gw_infer_ends ends = {0};
         uint64_t look_us;
-        if (!pick(service, &batch, &look_us)) {
+        if (!read && gw_infer_read_next(service)) {
+            read = true;
+        } else if (pick(service, &batch, &look_us)) {
+            serve_batch(service, &batch);
+            read = false;
+        } else if (read) {
+            read = false;
+        } else {
             gw_infer_wait_until(&service->work, &service->lock, look_us);
-            continue;
         }
-        if (serve(service, &batch)) {
-            serve_alone(service, &batch);
-        }
-        batch.version->running--;
-        gw_infer_version_drop(service, batch.version, &ends);
-        pthread_cond_signal(&service->work); // another batch may have waited for the instance
-        pthread_mutex_unlock(&service->lock);
-        gw_infer_ends_run(&ends);
-        pthread_mutex_lock(&service->lock);
     }
     pthread_mutex_unlock(&service->lock);
     return NULL;

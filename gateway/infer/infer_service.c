@@ -1,8 +1,10 @@
-// The service's life, and that of a call: checked, queued or refused, ended once. The keeper is a
-// thread that ends calls whose deadline has passed, whether they wait or run. What is shared is
-// behind one lock; `done` and whatever frees memory runs when the lock is free (gw_infer_ends_run).
-// infer_run.c has the threads that run models, infer_models.c what is loaded.
-#include "infer/infer_private.h"
+// The service's life, and that of a call: read, checked, queued or refused, ended once. The keeper
+// is a thread that ends calls whose deadline has passed, whether they wait or run. What is shared
+// is behind one lock; `done` and whatever frees memory runs when the lock is free
+// (gw_infer_ends_run). infer_run.c has the threads that run models, infer_models.c what is loaded.
+#include "infer/infer_service.h"
+
+#include "infer/infer_running.h"
 
 #include "base/check.h"
 #include "base/ckd.h"
@@ -79,6 +81,9 @@ static void leave_batch(struct gw_infer_ticket *ticket)
 
 static void count_end(struct gw_infer_ticket *ticket, enum base_status status)
 {
+    if (ticket->version == NULL) {
+        return; // not read: whose it is nobody knows
+    }
     struct gw_infer_figures *figures = &ticket->version->figures;
     figures->calls += status == BASE_OK;
     figures->rows += status == BASE_OK ? ticket->wait.rows : 0;
@@ -89,24 +94,48 @@ static void count_end(struct gw_infer_ticket *ticket, enum base_status status)
                        status != BASE_ERR_TIMEOUT && status != BASE_ERR_CLOSED;
 }
 
-void gw_infer_end(struct gw_infer_service *service, struct gw_infer_ticket *ticket,
-                  enum base_status status, struct gw_infer_ends *ends)
+static void list(struct gw_infer_service *service, struct gw_infer_ticket *ticket)
 {
-    base_check(ticket->state != GW_INFER_NEW && ticket->state != GW_INFER_DONE);
-    if (ticket->state == GW_INFER_WAITING) {
-        gw_infer_queue_remove(&ticket->version->queue, &ticket->wait);
-    } else {
-        leave_batch(ticket);
+    ticket->next = service->tickets;
+    ticket->prev = &service->tickets;
+    if (ticket->next != NULL) {
+        ticket->next->prev = &ticket->next;
     }
+    service->tickets = ticket;
+    service->ticket_count++;
+    if (ticket->wait.deadline_us < service->watch_us) {
+        pthread_cond_signal(&service->watch);
+    }
+}
+
+static void unlist(struct gw_infer_service *service, struct gw_infer_ticket *ticket)
+{
     *ticket->prev = ticket->next;
     if (ticket->next != NULL) {
         ticket->next->prev = ticket->prev;
     }
     service->ticket_count--;
+}
+
+void gw_infer_end(struct gw_infer_service *service, struct gw_infer_ticket *ticket,
+                  enum base_status status, struct gw_infer_ends *ends)
+{
+    base_check(ticket->state == GW_INFER_UNREAD || ticket->version != NULL);
+    base_check(ticket->state != GW_INFER_NEW && ticket->state != GW_INFER_DONE);
+    if (ticket->state == GW_INFER_UNREAD) {
+        gw_infer_queue_remove(&service->unread, &ticket->wait);
+    } else if (ticket->state == GW_INFER_WAITING) {
+        gw_infer_queue_remove(&ticket->version->queue, &ticket->wait);
+    } else {
+        leave_batch(ticket);
+    }
+    unlist(service, ticket);
     ticket->state = GW_INFER_DONE;
     ticket->status = status;
     count_end(ticket, status);
-    gw_infer_version_drop(service, ticket->version, ends);
+    if (ticket->version != NULL) {
+        gw_infer_version_drop(service, ticket->version, ends);
+    }
     ticket->version = NULL;
     ticket->next = ends->tickets;
     ends->tickets = ticket;
@@ -128,17 +157,15 @@ void gw_infer_ends_run(struct gw_infer_ends *ends)
 
 // ---- A call comes
 
-static void refuse_now(struct gw_infer_ticket *ticket, enum base_status status)
+// Without the lock, of a call that is in no list.
+static void refuse(struct gw_infer_service *service, struct gw_infer_ticket *ticket,
+                   enum base_status status)
 {
+    pthread_mutex_lock(&service->lock); // its caller may be about to cancel it
     ticket->state = GW_INFER_DONE;
+    pthread_mutex_unlock(&service->lock);
     ticket->status = status;
     ticket->done(ticket);
-}
-
-static struct gw_infer_ticket *ticket_of(struct gw_infer_wait *wait)
-{
-    return (struct gw_infer_ticket *)(void *)((char *)wait -
-                                              offsetof(struct gw_infer_ticket, wait));
 }
 
 // The last one that would go after a call of this priority; NULL: there is none.
@@ -147,7 +174,7 @@ static struct gw_infer_ticket *last_behind(const struct gw_infer_version *versio
 {
     for (uint32_t at = GW_INFER_PRIORITIES; at-- > priority + 1;) {
         if (version->queue.last[at] != NULL) {
-            return ticket_of(version->queue.last[at]);
+            return gw_infer_ticket_of(version->queue.last[at]);
         }
     }
     return NULL;
@@ -195,35 +222,19 @@ static enum base_status admit(struct gw_infer_service *service, struct gw_infer_
 // With the lock, and a reference of the version in the ticket.
 static void enqueue(struct gw_infer_service *service, struct gw_infer_ticket *ticket)
 {
-    ticket->next = service->tickets;
-    ticket->prev = &service->tickets;
-    if (ticket->next != NULL) {
-        ticket->next->prev = &ticket->next;
-    }
-    service->tickets = ticket;
-    service->ticket_count++;
+    list(service, ticket);
     ticket->state = GW_INFER_WAITING;
     gw_infer_queue_put(&ticket->version->queue, &ticket->wait);
-    if (ticket->wait.deadline_us < service->watch_us) {
-        pthread_cond_signal(&service->watch);
-    }
     pthread_cond_signal(&service->work);
 }
 
-static uint64_t deadline_of(const struct gw_infer_ticket *ticket, uint64_t now_us)
-{
-    uint64_t asked_us = ticket->call->timeout_us != 0
-                            ? base_sat_add_u64(now_us, ticket->call->timeout_us)
-                            : UINT64_MAX;
-    return ticket->deadline_us != 0 && ticket->deadline_us < asked_us ? ticket->deadline_us
-                                                                      : asked_us;
-}
-
-void gw_infer_submit(struct gw_infer_service *service, struct gw_infer_ticket *ticket)
+// A call that is read. It ends there, is in a queue then, or both already.
+static void offer(struct gw_infer_service *service, struct gw_infer_ticket *ticket)
 {
     struct gw_infer_ends ends = {0};
-    uint64_t now_us = base_clock_mono_us();
-    base_check(ticket->state == GW_INFER_NEW);
+    uint64_t asked_us = ticket->call->timeout_us != 0
+                            ? base_sat_add_u64(ticket->wait.arrived_us, ticket->call->timeout_us)
+                            : UINT64_MAX;
     pthread_mutex_lock(&service->lock);
     ticket->version =
         gw_infer_find(service, ticket->call->model, ticket->call->version, &ticket->error);
@@ -232,13 +243,18 @@ void gw_infer_submit(struct gw_infer_service *service, struct gw_infer_ticket *t
     }
     pthread_mutex_unlock(&service->lock);
     if (ticket->version == NULL) {
-        refuse_now(ticket, ticket->error.status);
+        refuse(service, ticket, ticket->error.status);
         return;
     }
-    ticket->wait.arrived_us = now_us;
-    ticket->wait.deadline_us = deadline_of(ticket, now_us);
+    ticket->wait.arrived_us = ticket->read != NULL ? base_clock_mono_us() : ticket->wait.arrived_us;
+    if (asked_us < ticket->wait.deadline_us) {
+        ticket->wait.deadline_us = asked_us;
+    }
     enum base_status status = gw_infer_check(ticket->version, ticket);
     pthread_mutex_lock(&service->lock);
+    if (status == BASE_OK && ticket->cancelled) {
+        status = base_error_set(&ticket->error, BASE_ERR_CLOSED, "the caller is gone");
+    }
     if (status == BASE_OK) {
         status = admit(service, ticket, &ends);
     }
@@ -246,13 +262,81 @@ void gw_infer_submit(struct gw_infer_service *service, struct gw_infer_ticket *t
         enqueue(service, ticket);
     } else {
         ticket->version->figures.refused += status == BASE_ERR_LIMIT;
+        ticket->version->figures.cancelled += status == BASE_ERR_CLOSED;
         gw_infer_version_drop(service, ticket->version, &ends);
         ticket->version = NULL;
     }
     pthread_mutex_unlock(&service->lock);
     gw_infer_ends_run(&ends);
     if (status != BASE_OK) { // else it is no longer ours
-        refuse_now(ticket, status);
+        refuse(service, ticket, status);
+    }
+}
+
+// ---- A call that is to be read first
+
+static void await_reading(struct gw_infer_service *service, struct gw_infer_ticket *ticket)
+{
+    enum base_status status = BASE_OK;
+    pthread_mutex_lock(&service->lock);
+    if (service->draining) {
+        status = base_error_set(&ticket->error, BASE_ERR_BUSY, "the service is about to end");
+    } else if (service->unread.count == GW_INFER_UNREAD_MAX ||
+               service->ticket_count == GW_INFER_CALLS_MAX) {
+        ticket->retry_after_s = 1;
+        status = base_error_set(&ticket->error, BASE_ERR_LIMIT, "too many large calls wait");
+    } else {
+        list(service, ticket);
+        ticket->state = GW_INFER_UNREAD;
+        ticket->wait.priority = GW_INFER_PRIORITY_USUAL; // until it is read
+        ticket->wait.rows = 1;
+        gw_infer_queue_put(&service->unread, &ticket->wait);
+        pthread_cond_signal(&service->work);
+    }
+    pthread_mutex_unlock(&service->lock);
+    if (status != BASE_OK) {
+        refuse(service, ticket, status);
+    }
+}
+
+bool gw_infer_read_next(struct gw_infer_service *service)
+{
+    struct gw_infer_wait *first = service->unread.first[GW_INFER_PRIORITY_USUAL];
+    if (first == NULL || service->reading >= (service->thread_count + 1) / 2) {
+        return false; // half of them are left for calls that are read
+    }
+    struct gw_infer_ticket *ticket = gw_infer_ticket_of(first);
+    gw_infer_queue_remove(&service->unread, first);
+    ticket->state = GW_INFER_READING;
+    service->reading++;
+    pthread_mutex_unlock(&service->lock);
+    enum base_status status = ticket->read(ticket);
+    pthread_mutex_lock(&service->lock);
+    service->reading--;
+    unlist(service, ticket);
+    ticket->state = GW_INFER_NEW;
+    if (status == BASE_OK && ticket->cancelled) {
+        status = base_error_set(&ticket->error, BASE_ERR_CLOSED, "nobody waits for it any more");
+    }
+    pthread_mutex_unlock(&service->lock);
+    if (status == BASE_OK) {
+        offer(service, ticket);
+    } else {
+        refuse(service, ticket, status);
+    }
+    pthread_mutex_lock(&service->lock);
+    return true;
+}
+
+void gw_infer_submit(struct gw_infer_service *service, struct gw_infer_ticket *ticket)
+{
+    base_check(ticket->state == GW_INFER_NEW);
+    ticket->wait.arrived_us = base_clock_mono_us();
+    ticket->wait.deadline_us = ticket->deadline_us != 0 ? ticket->deadline_us : UINT64_MAX;
+    if (ticket->read != NULL) {
+        await_reading(service, ticket);
+    } else {
+        offer(service, ticket);
     }
 }
 
@@ -260,7 +344,8 @@ void gw_infer_cancel(struct gw_infer_service *service, struct gw_infer_ticket *t
 {
     struct gw_infer_ends ends = {0};
     pthread_mutex_lock(&service->lock);
-    if (ticket->state == GW_INFER_WAITING || ticket->state == GW_INFER_RUNNING) {
+    if (ticket->state == GW_INFER_UNREAD || ticket->state == GW_INFER_WAITING ||
+        ticket->state == GW_INFER_RUNNING) {
         (void)base_error_set(&ticket->error, BASE_ERR_CLOSED, "the caller is gone");
         gw_infer_end(service, ticket, BASE_ERR_CLOSED, &ends);
     } else {
@@ -272,6 +357,12 @@ void gw_infer_cancel(struct gw_infer_service *service, struct gw_infer_ticket *t
 
 // ---- Deadlines
 
+// A thread is at its memory, so it cannot end now.
+static bool is_held(const struct gw_infer_ticket *ticket)
+{
+    return ticket->state == GW_INFER_READING || ticket->state == GW_INFER_HELD;
+}
+
 // With the lock: ends what is over; when to look again.
 static uint64_t end_overdue(struct gw_infer_service *service, uint64_t now_us,
                             struct gw_infer_ends *ends)
@@ -281,7 +372,7 @@ static uint64_t end_overdue(struct gw_infer_service *service, uint64_t now_us,
     for (struct gw_infer_ticket *ticket = service->tickets; ticket != NULL; ticket = next) {
         uint64_t deadline_us = ticket->wait.deadline_us;
         next = ticket->next;
-        if (deadline_us <= now_us && ticket->state != GW_INFER_HELD) {
+        if (deadline_us <= now_us && !is_held(ticket)) {
             (void)base_error_set(&ticket->error, BASE_ERR_TIMEOUT, "not done within its timeout");
             gw_infer_end(service, ticket, BASE_ERR_TIMEOUT, ends);
         } else if (deadline_us < look_us) {
@@ -414,7 +505,7 @@ static void end_all(struct gw_infer_service *service, struct gw_infer_ends *ends
     service->stopping = true;
     for (struct gw_infer_ticket *ticket = service->tickets; ticket != NULL; ticket = next) {
         next = ticket->next;
-        if (ticket->state == GW_INFER_HELD) {
+        if (is_held(ticket)) {
             ticket->cancelled = true;
             continue;
         }

@@ -23,6 +23,7 @@ struct gw_infer_version;
 
 #define GW_INFER_THREADS_MAX 64u
 #define GW_INFER_CALLS_MAX   4096u // waiting and running, of all models
+#define GW_INFER_UNREAD_MAX  256u  // of these, calls that the service is to read first
 // What is read of a call's body and its answer, each tensor once.
 #define GW_INFER_ARENA_MAX    ((size_t)1 << 30)
 #define GW_INFER_SESSIONS_MAX 4u // of a version that wait with a plan, for each instance
@@ -50,6 +51,8 @@ void gw_infer_service_free(struct gw_infer_service *service);
 
 enum gw_infer_ticket_state {
     GW_INFER_NEW,
+    GW_INFER_UNREAD,  // waits for a thread that reads it
+    GW_INFER_READING, // a thread does
     GW_INFER_WAITING, // in its version's queue
     GW_INFER_HELD,    // a thread copies its inputs or its outputs
     GW_INFER_RUNNING, // nothing of it is needed: it may end before the batch does
@@ -64,10 +67,13 @@ struct gw_infer_ticket {
     struct base_arena *arena;                   // the result is put here
     uint64_t deadline_us;                       // base_clock_mono_us; 0: that of the call alone
     void (*done)(struct gw_infer_ticket *self); // once, on any thread; the ticket is the caller's
+    // Fills the call first, on a thread of the service, for one that takes long to read; its status
+    // and the ticket's error are the answer when it fails. NULL: the call is filled already.
+    enum base_status (*read)(struct gw_infer_ticket *self);
 
     // The answer. OK; INVALID: inputs that the model does not take; NOT_FOUND: no such model,
     // version or output; LIMIT: too many wait, or it would wait longer than it can (retry_after_s);
-    // TIMEOUT; CLOSED: cancelled; BUSY: draining; TOO_LARGE, NOMEM; what the engine says of a run.
+    // TIMEOUT; CLOSED: cancelled; BUSY: draining; TOO_LARGE, NOMEM; what `read` or the engine says.
     enum base_status status;
     struct base_error error;
     uint32_t retry_after_s;

@@ -250,6 +250,17 @@ class InferenceTest(unittest.TestCase):
         self.assertEqual(curl(infer.url("/v2/models/relu/ready"))[0], 503)
         self.assertEqual(curl(infer.url("/v2/health/live"))[0], 200)
 
+    def test_large_json(self):
+        infer = self.start()
+        x = np.random.default_rng(11).integers(-9, 9, (8, 3)).astype(np.float32)
+        for blanks in (60000, 70000, 3000000):  # read on the event loop, by a thread, and by one from a file
+            status, _, body = curl(infer.url("/v2/models/relu/infer"), data=request_of(x) + b" " * blanks)
+            self.assertEqual(status, 200, body)
+            np.testing.assert_array_equal(np.array(json.loads(body)["outputs"][0]["data"], np.float32).reshape(8, 3),
+                                          np.maximum(x + W, 0))
+            status, _, body = curl(infer.url("/v2/models/relu/infer"), data=request_of(x) + b" " * blanks + b"x")
+            self.assertEqual(status, 400, body)
+
     def test_who_may_call(self):
         infer = self.start("--access", "token")
         call = infer.url("/v2/models/relu/infer")

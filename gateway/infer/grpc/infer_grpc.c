@@ -1,18 +1,16 @@
-// gRPC in front of the service: a method's message is read on the worker that owns the stream. A
-// call of a model goes to the service with an arena of its own; the answer is written on the thread
-// that ran it, and comes back to the worker as a message. The stream's end cancels it. An error has
-// no body: its status goes with the headers ("Trailers-Only").
+// gRPC in front of the service: a method's message is read on the worker that owns the stream, and
+// what is only asked is answered there. Calls of models go their way by infer_exchange.c.
+// An error has no body: its status goes with the headers
+// ("Trailers-Only").
 #include "infer/grpc/infer_grpc.h"
 
-#include "base/alloc.h"
 #include "base/check.h"
-#include "base/clock.h"
 #include "base/version.h"
 #include "infer/codec/oip_proto.h"
 #include "infer/codec/oip_tensor.h"
 #include "infer/codec/pb_out.h"
 #include "infer/codec/grpc_frame.h"
-#include "infer/infer_service.h"
+#include "infer/infer_exchange.h"
 #include "svc/access/head_check.h"
 #include "svc/reply.h"
 #include "svc/route.h"
@@ -20,8 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ARENA_CHUNK_BYTES ((size_t)16 << 10)
-#define NUMBER_TEXT_MAX   24u
+#define NUMBER_TEXT_MAX 24u
 
 // ---- Replies
 
@@ -64,14 +61,19 @@ static void fill_frame(struct gw_exchange *exchange, struct base_str frame)
     gw_reply_trailer(&exchange->reply, BASE_STR("grpc-status"), BASE_STR("0"));
 }
 
-static void reply_message(struct gw_exchange *exchange, struct gw_pb_out *out)
+static void fill_message(struct gw_exchange *exchange, struct gw_pb_out *out)
 {
     struct base_str frame;
     if (gw_pb_out_frame(out, &frame) != BASE_OK) {
-        refuse(exchange, GW_GRPC_UNAVAILABLE, "out of memory");
+        fill_error(exchange, GW_GRPC_UNAVAILABLE, "out of memory");
         return;
     }
     fill_frame(exchange, frame);
+}
+
+static void reply_message(struct gw_exchange *exchange, struct gw_pb_out *out)
+{
+    fill_message(exchange, out);
     gw_exchange_finish(exchange);
 }
 
@@ -183,93 +185,38 @@ static void repository_index(const struct asked *asked)
 
 // ---- Calls of models
 
-// In the exchange's arena, as long as the exchange.
-struct grpc_call {
-    struct gw_message message; // first
-    struct gw_infer_ticket ticket;
-    struct gw_infer_call call;
-    struct base_arena arena; // of what is read and answered
-    struct gw_infer_service *service;
-    struct gw_worker *worker;
-    struct gw_exchange *exchange;
-    enum base_status written; // whether `frame` is the answer
-    struct base_str frame;
-};
-_Static_assert(offsetof(struct grpc_call, message) == 0, "call_done casts");
-
-static void arena_done(void *ctx)
+static enum base_status read_call(struct gw_infer_exchange *self, struct base_error *error)
 {
-    base_arena_done(ctx);
+    return gw_oip_proto_read(&self->arena, self->asked, &self->call, error);
 }
 
-// On the worker's thread.
-static void call_done(struct gw_message *message)
+static enum base_status write_result(struct gw_infer_exchange *self)
 {
-    struct grpc_call *call = (struct grpc_call *)message;
-    struct gw_exchange *exchange = call->exchange;
-    const struct gw_infer_ticket *ticket = &call->ticket;
-    exchange->gone = NULL;
-    if (ticket->status != BASE_OK) {
-        fill_error(exchange, gw_grpc_status_of(ticket->status), ticket->error.text);
-        if (ticket->status == BASE_ERR_LIMIT) {
-            gw_reply_header(&exchange->reply, BASE_STR("grpc-retry-pushback-ms"),
-                            number_text(exchange->arena, ticket->retry_after_s * 1000ull));
-        }
-    } else if (call->written != BASE_OK) {
-        fill_error(exchange, gw_grpc_status_of(call->written),
-                   call->written == BASE_ERR_INVALID ? "classification: an output has no classes"
-                                                     : "no room for the answer");
-    } else {
-        fill_frame(exchange, call->frame);
-    }
-    gw_exchange_finish(exchange);
+    return gw_oip_proto_write(&self->arena, &self->call, &self->ticket.result, &self->answer);
 }
 
-// On any thread: writing a large answer keeps no event loop.
-static void ticket_done(struct gw_infer_ticket *ticket)
+static void reply_call(struct gw_infer_exchange *self)
 {
-    struct grpc_call *call =
-        (struct grpc_call *)(void *)((char *)ticket - offsetof(struct grpc_call, ticket));
+    struct gw_exchange *exchange = self->exchange;
+    const struct gw_infer_ticket *ticket = &self->ticket;
     if (ticket->status == BASE_OK) {
-        call->written =
-            gw_oip_proto_write(&call->arena, &call->call, &ticket->result, &call->frame);
+        fill_frame(exchange, self->answer);
+        return;
     }
-    gw_worker_post(call->worker, &call->message);
-}
-
-static void stream_gone(struct gw_exchange *exchange)
-{
-    struct grpc_call *call = exchange->keeper;
-    gw_infer_cancel(call->service, &call->ticket);
-}
-
-static struct grpc_call *call_new(const struct asked *asked)
-{
-    struct gw_exchange *exchange = asked->exchange;
-    struct grpc_call *call = base_arena_zalloc(exchange->arena, sizeof(*call));
-    if (call == NULL) {
-        return NULL;
+    fill_error(exchange, gw_grpc_status_of(ticket->status), ticket->error.text);
+    if (ticket->status == BASE_ERR_LIMIT) {
+        gw_reply_header(&exchange->reply, BASE_STR("grpc-retry-pushback-ms"),
+                        number_text(exchange->arena, ticket->retry_after_s * 1000ull));
     }
-    base_arena_init(&call->arena, base_alloc_heap(), ARENA_CHUNK_BYTES, GW_INFER_ARENA_MAX);
-    if (base_arena_on_done(exchange->arena, arena_done, &call->arena) != BASE_OK) {
-        return NULL;
-    }
-    call->message.run = call_done;
-    call->service = asked->service;
-    call->worker = asked->worker;
-    call->exchange = exchange;
-    call->ticket.call = &call->call;
-    call->ticket.arena = &call->arena;
-    call->ticket.done = ticket_done;
-    return call;
 }
 
 static void model_infer(const struct asked *asked)
 {
+    static const struct gw_infer_protocol protocol = {read_call, write_result, reply_call};
     struct gw_exchange *exchange = asked->exchange;
-    struct base_error error = {0};
     uint64_t timeout_us = GW_INFER_TIMEOUT_US_MAX;
-    struct grpc_call *call = call_new(asked);
+    struct gw_infer_exchange *call =
+        gw_infer_exchange_new(asked->service, asked->worker, exchange, &protocol);
     if (call == NULL) {
         refuse(exchange, GW_GRPC_UNAVAILABLE, "out of memory");
         return;
@@ -279,16 +226,9 @@ static void model_infer(const struct asked *asked)
         refuse(exchange, GW_GRPC_INVALID_ARGUMENT, "grpc-timeout: up to 8 digits and a unit");
         return;
     }
-    timeout_us = timeout_us < GW_INFER_TIMEOUT_US_MAX ? timeout_us : GW_INFER_TIMEOUT_US_MAX;
-    enum base_status status = gw_oip_proto_read(&call->arena, asked->message, &call->call, &error);
-    if (status != BASE_OK) {
-        refuse(exchange, gw_grpc_status_of(status), error.text);
-        return;
-    }
-    call->ticket.deadline_us = base_clock_mono_us() + timeout_us;
-    exchange->keeper = call;
-    exchange->gone = stream_gone;
-    gw_infer_submit(asked->service, &call->ticket);
+    call->asked = asked->message;
+    gw_infer_exchange_begin(call, timeout_us < GW_INFER_TIMEOUT_US_MAX ? timeout_us
+                                                                       : GW_INFER_TIMEOUT_US_MAX);
 }
 
 // ---- Methods
@@ -301,6 +241,7 @@ static const struct {
     {{"ServerReady", 11}, server_ready},         {{"ServerMetadata", 14}, server_metadata},
     {{"ModelReady", 10}, model_ready},           {{"ModelMetadata", 13}, model_metadata},
     {{"RepositoryIndex", 15}, repository_index},
+
 };
 
 static void answer(struct asked *asked)

@@ -1,13 +1,11 @@
-// HTTP in front of the service: paths, calls, errors. A request comes on its worker's thread; a
-// call of a model goes to the service with an arena of its own, its answer is written on the thread
-// that ran it, and comes back to the worker as a message, where the exchange is finished. The
-// stream's end cancels it. Loading reads files, so it runs on the core's background thread.
+// HTTP in front of the service: paths, bodies of calls, errors. A request comes on its worker's
+// thread. Calls of models go their way by infer_exchange.c. Loading reads files, so it
+// runs on the core's background thread; what is only asked is answered at once.
 #include "infer/rest/infer_http.h"
 
-#include "base/alloc.h"
-#include "base/clock.h"
 #include "infer/codec/oip_json.h"
 #include "infer/grpc/infer_grpc.h"
+#include "infer/infer_exchange.h"
 #include "infer/rest/infer_text.h"
 #include "svc/access/head_check.h"
 #include "svc/access/operators.h"
@@ -18,9 +16,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SEGMENTS_MAX      6u
-#define ARENA_CHUNK_BYTES ((size_t)16 << 10)
-#define JSON_LENGTH       "inference-header-content-length"
+#define SEGMENTS_MAX 6u
+#define JSON_LENGTH  "inference-header-content-length"
 
 // ---- Replies
 
@@ -74,79 +71,43 @@ static void reply_json(struct gw_exchange *exchange, struct base_str body)
 
 // ---- Calls of models
 
-// In the exchange's arena, as long as the exchange.
-struct http_call {
-    struct gw_message message;
-    struct gw_infer_ticket ticket;
-    struct gw_infer_call call;
-    struct base_arena arena; // of what is read and answered
-    struct gw_infer_service *service;
-    struct gw_worker *worker;
-    struct gw_exchange *exchange;
-    enum base_status written; // whether `body` is the answer
-    struct base_str body;
-    size_t json_bytes;
-};
-
-static void arena_done(void *ctx)
+static enum base_status read_call(struct gw_infer_exchange *self, struct base_error *error)
 {
-    base_arena_done(ctx);
+    return gw_oip_json_read(&self->arena, self->asked, self->asked_json, &self->call, error);
 }
 
-static void reply_result(struct http_call *call)
+static enum base_status write_result(struct gw_infer_exchange *self)
 {
-    struct gw_exchange *exchange = call->exchange;
+    return gw_oip_json_write(&self->arena, &self->call, &self->ticket.result, &self->answer,
+                             &self->answer_json);
+}
+
+static void reply_result(struct gw_infer_exchange *self)
+{
+    struct gw_exchange *exchange = self->exchange;
     char text[24];
     gw_reply_body(exchange, 200,
-                  call->json_bytes > 0 ? BASE_STR("application/octet-stream")
-                                       : BASE_STR("application/json"),
-                  call->body.data, call->body.size);
-    if (call->json_bytes > 0) {
-        int size = snprintf(text, sizeof(text), "%zu", call->json_bytes);
-        const char *copy = base_arena_text(&call->arena, text, (size_t)size);
+                  self->answer_json > 0 ? BASE_STR("application/octet-stream")
+                                        : BASE_STR("application/json"),
+                  self->answer.data, self->answer.size);
+    if (self->answer_json > 0) {
+        int size = snprintf(text, sizeof(text), "%zu", self->answer_json);
+        const char *copy = base_arena_text(&self->arena, text, (size_t)size);
         gw_reply_header(&exchange->reply, BASE_STR(JSON_LENGTH), base_str_of(copy));
     }
 }
 
-// On the worker's thread.
-static void call_done(struct gw_message *message)
+static void reply_call(struct gw_infer_exchange *self)
 {
-    struct http_call *call = (struct http_call *)message;
-    struct gw_exchange *exchange = call->exchange;
-    const struct gw_infer_ticket *ticket = &call->ticket;
-    exchange->gone = NULL;
-    if (ticket->status != BASE_OK) {
-        reply_error(exchange, http_status(ticket->status), ticket->error.text);
-        if (ticket->status == BASE_ERR_LIMIT) {
-            gw_reply_retry_after(exchange, ticket->retry_after_s);
-        }
-    } else if (call->written != BASE_OK) {
-        reply_error(exchange, http_status(call->written),
-                    call->written == BASE_ERR_INVALID ? "classification: an output has no classes"
-                                                      : "no room for the answer");
-    } else {
-        reply_result(call);
-    }
-    gw_exchange_finish(exchange);
-}
-_Static_assert(offsetof(struct http_call, message) == 0, "call_done casts");
-
-// On any thread: writing a large answer keeps no event loop.
-static void ticket_done(struct gw_infer_ticket *ticket)
-{
-    struct http_call *call =
-        (struct http_call *)(void *)((char *)ticket - offsetof(struct http_call, ticket));
+    const struct gw_infer_ticket *ticket = &self->ticket;
     if (ticket->status == BASE_OK) {
-        call->written = gw_oip_json_write(&call->arena, &call->call, &ticket->result, &call->body,
-                                          &call->json_bytes);
+        reply_result(self);
+        return;
     }
-    gw_worker_post(call->worker, &call->message);
-}
-
-static void stream_gone(struct gw_exchange *exchange)
-{
-    struct http_call *call = exchange->keeper;
-    gw_infer_cancel(call->service, &call->ticket);
+    reply_error(self->exchange, http_status(ticket->status), ticket->error.text);
+    if (ticket->status == BASE_ERR_LIMIT) {
+        gw_reply_retry_after(self->exchange, ticket->retry_after_s);
+    }
 }
 
 // How much of the body is JSON, as the header says; 0: all. False: it says nonsense.
@@ -165,55 +126,24 @@ static bool read_json_bytes(const struct gw_request *request, size_t *out)
     return true;
 }
 
-static struct http_call *call_new(struct gw_infer_service *service, struct gw_worker *worker,
-                                  struct gw_exchange *exchange)
-{
-    struct http_call *call = base_arena_zalloc(exchange->arena, sizeof(*call));
-    if (call == NULL) {
-        return NULL;
-    }
-    base_arena_init(&call->arena, base_alloc_heap(), ARENA_CHUNK_BYTES, GW_INFER_ARENA_MAX);
-    if (base_arena_on_done(exchange->arena, arena_done, &call->arena) != BASE_OK) {
-        return NULL;
-    }
-    call->service = service;
-    call->worker = worker;
-    call->exchange = exchange;
-    call->message.run = call_done;
-    return call;
-}
-
 static void infer(struct gw_infer_service *service, struct gw_worker *worker,
                   struct gw_exchange *exchange, const struct gw_infer_call *named)
 {
+    static const struct gw_infer_protocol protocol = {read_call, write_result, reply_call};
     const struct gw_request *request = &exchange->request;
-    struct base_error error = {0};
-    size_t json_bytes = 0;
-    struct http_call *call = call_new(service, worker, exchange);
+    struct gw_infer_exchange *call = gw_infer_exchange_new(service, worker, exchange, &protocol);
     if (call == NULL) {
         refuse(exchange, 503, "out of memory");
         return;
     }
-    if (!read_json_bytes(request, &json_bytes)) {
+    if (!read_json_bytes(request, &call->asked_json)) {
         refuse(exchange, 400, JSON_LENGTH ": is no number from 1 to the length of the body");
         return;
     }
-    enum base_status status = gw_oip_json_read(
-        &call->arena, (struct base_str){(const char *)request->body, request->body_bytes},
-        json_bytes, &call->call, &error);
-    if (status != BASE_OK) {
-        refuse(exchange, http_status(status), error.text);
-        return;
-    }
+    call->asked = (struct base_str){(const char *)request->body, request->body_bytes};
     call->call.model = named->model;
     call->call.version = named->version;
-    call->ticket.call = &call->call;
-    call->ticket.arena = &call->arena;
-    call->ticket.deadline_us = base_clock_mono_us() + GW_INFER_TIMEOUT_US_MAX;
-    call->ticket.done = ticket_done;
-    exchange->keeper = call;
-    exchange->gone = stream_gone;
-    gw_infer_submit(service, &call->ticket);
+    gw_infer_exchange_begin(call, GW_INFER_TIMEOUT_US_MAX);
 }
 
 // ---- Loading

@@ -1,0 +1,104 @@
+// The way of a call, whichever protocol it came in. It begins and ends on the worker that owns the
+// stream; rest/infer_http.c and grpc/infer_grpc.c begin it there. A small body is read at once, a
+// large one by the service's threads. The answer is written on the thread that ended the call, and
+// comes back to the worker as a message.
+#include "infer/infer_exchange.h"
+
+#include "base/alloc.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "svc/reply.h"
+
+#define ARENA_CHUNK_BYTES ((size_t)16 << 10)
+
+_Static_assert(offsetof(struct gw_infer_exchange, message) == 0, "call_done casts");
+
+static struct gw_infer_exchange *of_ticket(struct gw_infer_ticket *ticket)
+{
+    return (struct gw_infer_exchange *)(void *)((char *)ticket -
+                                                offsetof(struct gw_infer_exchange, ticket));
+}
+
+static void arena_done(void *ctx)
+{
+    base_arena_done(ctx);
+}
+
+// On the worker's thread.
+static void call_done(struct gw_message *message)
+{
+    struct gw_infer_exchange *self = (struct gw_infer_exchange *)message;
+    self->exchange->gone = NULL;
+    self->protocol->reply(self);
+    gw_exchange_finish(self->exchange);
+}
+
+// On any thread: writing a large answer keeps no event loop.
+static void ticket_done(struct gw_infer_ticket *ticket)
+{
+    struct gw_infer_exchange *self = of_ticket(ticket);
+    enum base_status status = ticket->status == BASE_OK ? self->protocol->write(self) : BASE_OK;
+    if (status != BASE_OK) {
+        ticket->status =
+            base_error_set(&ticket->error, status,
+                           status == BASE_ERR_INVALID ? "classification: an output has no classes"
+                                                      : "no room for the answer");
+    }
+    gw_worker_post(self->worker, &self->message);
+}
+
+static enum base_status ticket_read(struct gw_infer_ticket *ticket)
+{
+    struct gw_infer_exchange *self = of_ticket(ticket);
+    return self->protocol->read(self, &ticket->error);
+}
+
+static void stream_gone(struct gw_exchange *exchange)
+{
+    struct gw_infer_exchange *self = exchange->keeper;
+    gw_infer_cancel(self->service, &self->ticket);
+}
+
+struct gw_infer_exchange *gw_infer_exchange_new(struct gw_infer_service *service,
+                                                struct gw_worker *worker,
+                                                struct gw_exchange *exchange,
+                                                const struct gw_infer_protocol *protocol)
+{
+    struct gw_infer_exchange *self = base_arena_zalloc(exchange->arena, sizeof(*self));
+    if (self == NULL) {
+        return NULL;
+    }
+    base_arena_init(&self->arena, base_alloc_heap(), ARENA_CHUNK_BYTES, GW_INFER_ARENA_MAX);
+    if (base_arena_on_done(exchange->arena, arena_done, &self->arena) != BASE_OK) {
+        return NULL;
+    }
+    self->message.run = call_done;
+    self->service = service;
+    self->protocol = protocol;
+    self->worker = worker;
+    self->exchange = exchange;
+    self->ticket.call = &self->call;
+    self->ticket.arena = &self->arena;
+    self->ticket.done = ticket_done;
+    return self;
+}
+
+void gw_infer_exchange_begin(struct gw_infer_exchange *self, uint64_t timeout_us)
+{
+    struct gw_infer_ticket *ticket = &self->ticket;
+    base_check(timeout_us <= GW_INFER_TIMEOUT_US_MAX);
+    ticket->deadline_us = base_clock_mono_us() + timeout_us;
+    if (self->asked.size > GW_INFER_READ_HERE_MAX) {
+        ticket->read = ticket_read;
+    } else {
+        ticket->status = ticket_read(ticket);
+    }
+    if (ticket->status != BASE_OK) {
+        self->protocol->reply(self);
+        gw_exchange_finish(self->exchange);
+        return;
+    }
+    self->exchange->keeper = self;
+    self->exchange->gone = stream_gone;
+    gw_infer_submit(self->service, ticket);
+}

@@ -1,0 +1,34 @@
+// What the service's threads do: batches that run, calls that are read. infer_run.c and
+// infer_service.c share it; all of it is behind the service's lock but what says otherwise.
+#ifndef GW_INFER_RUNNING_H
+#define GW_INFER_RUNNING_H
+
+#include "infer/infer_private.h"
+
+// On its thread's stack while it runs.
+struct gw_infer_batch {
+    struct gw_infer_version *version;
+    struct gw_infer_session *session;
+    struct gw_infer_ticket *tickets[GW_INFER_BATCH_MAX]; // NULL: it ended before
+    uint32_t from[GW_INFER_BATCH_MAX];                   // the first row of each
+    uint32_t count;
+    uint32_t left; // of these
+    uint64_t shape;
+    uint32_t rows;     // planned; by_rows alone
+    _Atomic bool stop; // nobody waits for it any more
+};
+
+// The call that waits so.
+static inline struct gw_infer_ticket *gw_infer_ticket_of(struct gw_infer_wait *wait)
+{
+    return (struct gw_infer_ticket *)(void *)((char *)wait -
+                                              offsetof(struct gw_infer_ticket, wait));
+}
+// With the lock, before and after: reads the next call that is to be read, and queues it. False:
+// there is none, or enough threads read.
+bool gw_infer_read_next(struct gw_infer_service *service);
+
+void *gw_infer_run_main(void *service); // of a thread
+void gw_infer_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t until_us);
+
+#endif
