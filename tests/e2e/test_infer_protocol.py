@@ -150,6 +150,36 @@ class ProtocolTest(unittest.TestCase):
                 self.channel.unary_unary(SERVICE + method)(b"", timeout=30)
             self.assertEqual(caught.exception.code(), code.UNIMPLEMENTED)
 
+    def test_grpc_load_and_unload(self):
+        code = grpc.StatusCode
+        mine = (("authorization", f"Bearer {self.infer.token()}"),)
+
+        def wish(kind, model):
+            return getattr(self.pb, f"RepositoryModel{kind}Request")(model_name=model)
+
+        save(identity_model(TensorProto.FLOAT), os.path.join(self.folder, "models"), "coming")
+        before = len(self.infer.audit())
+        self.refused(code.UNAUTHENTICATED, "", "RepositoryModelLoad", wish("Load", "coming"))
+        self.refused(code.NOT_FOUND, "absent", "RepositoryModelLoad", wish("Load", "absent"), metadata=mine)
+        self.refused(code.NOT_FOUND, "coming", "RepositoryModelUnload", wish("Unload", "coming"), metadata=mine)
+        self.call("RepositoryModelLoad", wish("Load", "coming"), metadata=mine)
+        self.assertTrue(self.call("ModelReady", self.pb.ModelReadyRequest(name="coming")).ready)
+        self.call("RepositoryModelUnload", wish("Unload", "coming"), metadata=mine)
+        self.refused(code.UNAVAILABLE, "not loaded", "ModelInfer",
+                     self.request("coming", "FP32", [1, 3], raw_of([1, 2, 3], np.float32)))
+        entries = self.infer.audit()[before:]
+        self.assertEqual([(entry["path"].removeprefix(SERVICE), entry["before"]["model"], entry["outcome"], entry["status"])
+                          for entry in entries],
+                         [("RepositoryModelLoad", "absent", "refused", 5), ("RepositoryModelUnload", "coming", "refused", 5),
+                          ("RepositoryModelLoad", "coming", "done", 0), ("RepositoryModelUnload", "coming", "done", 0)])
+        self.assertEqual((entries[2]["actor"]["role"], entries[2]["after"]), ("admin", {"model": "coming", "loaded": True}))
+        # Whose rights do not do.
+        hers = (("authorization", f"Bearer {self.infer.new_token('mallory', 'viewer')}"),)
+        self.refused(code.PERMISSION_DENIED, "releaser of all tenants", "RepositoryModelUnload", wish("Unload", "same_fp32"),
+                     metadata=hers)
+        self.assertEqual([(entry["actor"]["name"], entry["outcome"], entry["status"]) for entry in self.infer.audit()[-1:]],
+                         [("mallory", "refused", 7)])
+
     def test_grpc_by_hand(self):
         url = self.infer.url(SERVICE + "ServerLive")
         grpc_type = ["-H", "content-type: application/grpc", "-H", "te: trailers"]

@@ -78,6 +78,20 @@ class Infer:
         with open(os.path.join(self.dir, "admin.token"), encoding="utf-8") as file:
             return file.readline().strip()
 
+    def new_token(self, name, role):
+        status, _, body = curl(self.url("/api/v1/tokens"), "-H", f"Authorization: Bearer {self.token()}", "-H",
+                               "Content-Type: application/json", data=json.dumps({"name": name, "role": role}).encode())
+        assert status == 201, body
+        return json.loads(body)["secret"]
+
+    def audit(self):
+        answer = curl(self.url("/api/v1/audit?limit=50"), "-H", f"Authorization: Bearer {self.token()}")[2]
+        return [json.loads(item["entry"]) for item in json.loads(answer)["items"]]
+
+    def resident_kb(self):
+        with open(f"/proc/{self.process.pid}/status", encoding="utf-8") as file:
+            return int(re.search(r"VmRSS:\s+(\d+)", file.read()).group(1))
+
     def end(self, number=signal.SIGKILL):
         if self.process.poll() is None:
             self.process.send_signal(number)
@@ -249,6 +263,26 @@ class InferenceTest(unittest.TestCase):
         self.assertEqual(curl(call, data=request_of(ONE))[0], 503)
         self.assertEqual(curl(infer.url("/v2/models/relu/ready"))[0], 503)
         self.assertEqual(curl(infer.url("/v2/health/live"))[0], 200)
+        entries = [(entry["method"], entry["path"].rpartition("/models/")[2], entry["outcome"], entry["status"])
+                   for entry in infer.audit()]
+        self.assertEqual(entries, [("POST", "relu/load", "done", 200), ("POST", "relu/load", "done", 200),
+                                   ("POST", "none/load", "refused", 404), ("POST", "..%2fx/load", "refused", 400),
+                                   ("POST", "relu/unload", "done", 200)])
+        last = infer.audit()[-1]
+        self.assertEqual((last["actor"]["role"], last["before"], last["after"], last["detail"]),
+                         ("admin", {"model": "relu", "loaded": True}, {"model": "relu", "loaded": False}, None))
+        self.assertIn("none", infer.audit()[2]["detail"])
+
+    def test_who_may_load(self):
+        infer = self.start()
+        hers = ("-H", f"Authorization: Bearer {infer.new_token('eve', 'viewer')}")
+        status, _, body = curl(infer.url("/v2/repository/models/relu/unload"), "-X", "POST", *hers)
+        self.assertEqual((status, json.loads(body)["error"]), (403, "needs the token of a releaser of all tenants"))
+        self.assertEqual(curl(infer.url("/v2/models/relu/ready"))[0], 200)
+        last = infer.audit()[-1]
+        self.assertEqual((last["actor"]["name"], last["path"], last["outcome"], last["status"]),
+                         ("eve", "/v2/repository/models/relu/unload", "refused", 403))
+        self.assertEqual((last["before"], last["after"]), ({"model": "relu", "loaded": True}, None))
 
     def test_large_json(self):
         infer = self.start()

@@ -14,6 +14,8 @@ enum gw_grpc_status gw_grpc_status_of(enum base_status status)
         return GW_GRPC_OK;
     case BASE_ERR_NOT_FOUND:
         return GW_GRPC_NOT_FOUND;
+    case BASE_ERR_DENIED:
+        return GW_GRPC_PERMISSION_DENIED;
     case BASE_ERR_LIMIT:
         return GW_GRPC_RESOURCE_EXHAUSTED;
     case BASE_ERR_TIMEOUT:

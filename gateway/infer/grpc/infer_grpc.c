@@ -1,6 +1,6 @@
 // gRPC in front of the service: a method's message is read on the worker that owns the stream, and
-// what is only asked is answered there. Calls of models go their way by infer_exchange.c.
-// An error has no body: its status goes with the headers
+// what is only asked is answered there. Calls of models go their way by infer_exchange.c,
+// operators' changes by infer_change.c. An error has no body: its status goes with the headers
 // ("Trailers-Only").
 #include "infer/grpc/infer_grpc.h"
 
@@ -10,6 +10,7 @@
 #include "infer/codec/oip_tensor.h"
 #include "infer/codec/pb_out.h"
 #include "infer/codec/grpc_frame.h"
+#include "infer/infer_change.h"
 #include "infer/infer_exchange.h"
 #include "svc/access/head_check.h"
 #include "svc/reply.h"
@@ -231,17 +232,58 @@ static void model_infer(const struct asked *asked)
                                                                        : GW_INFER_TIMEOUT_US_MAX);
 }
 
+// ---- Loading
+
+static int change_code(enum base_status status)
+{
+    // A name of another model is no reason to try again, as a model that is not loaded is.
+    return status == BASE_ERR_CONFLICT ? GW_GRPC_FAILED_PRECONDITION
+                                       : (int)gw_grpc_status_of(status);
+}
+
+static void reply_change(struct gw_exchange *exchange, enum base_status status, const char *text)
+{
+    struct gw_pb_out out;
+    if (status != BASE_OK) {
+        fill_error(exchange, (enum gw_grpc_status)change_code(status), text);
+        return;
+    }
+    gw_pb_out_init(&out, exchange->arena, 0);
+    fill_message(exchange, &out);
+}
+
+static void change(const struct asked *asked, bool load)
+{
+    static const struct gw_infer_change_protocol protocol = {change_code, reply_change};
+    const struct gw_infer_change_wish wish = {asked->service, asked->query.second, load};
+    gw_infer_change(asked->worker, asked->exchange, &wish, &protocol);
+}
+
+static void model_load(const struct asked *asked)
+{
+    change(asked, true);
+}
+
+static void model_unload(const struct asked *asked)
+{
+    change(asked, false);
+}
+
 // ---- Methods
 
 static const struct {
     struct base_str name;
     void (*answer)(const struct asked *asked);
 } methods[] = {
-    {{"ModelInfer", 10}, model_infer},           {{"ServerLive", 10}, server_live},
-    {{"ServerReady", 11}, server_ready},         {{"ServerMetadata", 14}, server_metadata},
-    {{"ModelReady", 10}, model_ready},           {{"ModelMetadata", 13}, model_metadata},
+    {{"ModelInfer", 10}, model_infer},
+    {{"ServerLive", 10}, server_live},
+    {{"ServerReady", 11}, server_ready},
+    {{"ServerMetadata", 14}, server_metadata},
+    {{"ModelReady", 10}, model_ready},
+    {{"ModelMetadata", 13}, model_metadata},
     {{"RepositoryIndex", 15}, repository_index},
-
+    {{"RepositoryModelLoad", 19}, model_load},
+    {{"RepositoryModelUnload", 21}, model_unload},
 };
 
 static void answer(struct asked *asked)

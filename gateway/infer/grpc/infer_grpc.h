@@ -3,8 +3,9 @@
 //
 // Errors are gRPC's: INVALID_ARGUMENT what the model or the protocol does not take, NOT_FOUND,
 // RESOURCE_EXHAUSTED with grpc-retry-pushback-ms, UNAVAILABLE while a model is not loaded or the
-// gateway drains, DEADLINE_EXCEEDED, UNIMPLEMENTED other methods and compressed messages. A client
-// that cancels, or whose deadline (grpc-timeout) passes, has its call dropped.
+// gateway drains, DEADLINE_EXCEEDED, UNIMPLEMENTED other methods and compressed messages; of
+// loading and unloading PERMISSION_DENIED, and FAILED_PRECONDITION where a name is another model's.
+// A client that cancels, or whose deadline (grpc-timeout) passes, has its call dropped.
 #ifndef GW_INFER_GRPC_H
 #define GW_INFER_GRPC_H
 

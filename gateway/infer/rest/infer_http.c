@@ -1,15 +1,14 @@
 // HTTP in front of the service: paths, bodies of calls, errors. A request comes on its worker's
-// thread. Calls of models go their way by infer_exchange.c. Loading reads files, so it
-// runs on the core's background thread; what is only asked is answered at once.
+// thread. Calls of models go their way by infer_exchange.c, operators' changes by infer_change.c;
+// what is only asked is answered at once.
 #include "infer/rest/infer_http.h"
 
 #include "infer/codec/oip_json.h"
 #include "infer/grpc/infer_grpc.h"
+#include "infer/infer_change.h"
 #include "infer/infer_exchange.h"
 #include "infer/rest/infer_text.h"
 #include "svc/access/head_check.h"
-#include "svc/access/operators.h"
-#include "svc/control.h"
 #include "svc/reply.h"
 #include "svc/route.h"
 
@@ -24,6 +23,8 @@
 static int http_status(enum base_status status)
 {
     switch (status) {
+    case BASE_ERR_DENIED:
+        return 403;
     case BASE_ERR_NOT_FOUND:
         return 404;
     case BASE_ERR_TOO_LARGE:
@@ -148,64 +149,27 @@ static void infer(struct gw_infer_service *service, struct gw_worker *worker,
 
 // ---- Loading
 
-struct change {
-    struct gw_control_call control; // first
-    struct gw_infer_service *service;
-    struct base_str model;
-    bool load;
-    struct base_error error;
-    enum base_status status;
-};
-
-static void change_run(struct gw_core *core, struct gw_control_call *self)
+static int change_code(enum base_status status)
 {
-    struct change *change = (struct change *)self;
-    (void)core;
-    change->status = change->load ? gw_infer_load(change->service, change->model, &change->error)
-                                  : gw_infer_unload(change->service, change->model, &change->error);
+    // A name of another model is no reason to try again, as a model that is not loaded is.
+    return status == BASE_OK ? 200 : status == BASE_ERR_CONFLICT ? 409 : http_status(status);
 }
 
-static void change_done(struct gw_worker *worker, struct gw_control_call *self)
+static void reply_change(struct gw_exchange *exchange, enum base_status status, const char *text)
 {
-    struct change *change = (struct change *)self;
-    (void)worker;
-    if (change->status != BASE_OK) {
-        // A name of another model is no reason to try again, as a model that is not loaded is.
-        int status = change->status == BASE_ERR_CONFLICT ? 409 : http_status(change->status);
-        refuse(self->exchange, status, change->error.text);
-        return;
+    if (status == BASE_OK) {
+        gw_reply_body(exchange, 200, BASE_STR("application/json"), "{}", 2);
+    } else {
+        reply_error(exchange, change_code(status), text);
     }
-    reply_json(self->exchange, BASE_STR("{}"));
 }
 
 static void change(struct gw_infer_service *service, struct gw_worker *worker,
                    struct gw_exchange *exchange, struct base_str model, bool load)
 {
-    struct gw_core *core = gw_worker_core(worker);
-    struct gw_actor actor = {0};
-    if (!gw_access_check(core, exchange, &actor)) {
-        gw_exchange_finish(exchange);
-        return;
-    }
-    if (actor.role < GW_ROLE_RELEASER || !actor.every_tenant) {
-        refuse(exchange, 403, "needs the token of a releaser of all tenants");
-        return;
-    }
-    struct change *change = base_arena_zalloc(exchange->arena, sizeof(*change));
-    if (change != NULL) {
-        change->control.exchange = exchange;
-        change->control.run = change_run;
-        change->control.done = change_done;
-        change->service = service;
-        change->model = model;
-        change->load = load;
-        base_log_info(gw_core_log(core), "infer", "%s %s of model '%.*s'", actor.name,
-                      load ? "asks for the loading" : "asks for the unloading",
-                      model.size < 128 ? (int)model.size : 128, model.data);
-    }
-    if (change == NULL || gw_background_post(worker, &change->control) != BASE_OK) {
-        refuse(exchange, 503, "busy, try again later");
-    }
+    static const struct gw_infer_change_protocol protocol = {change_code, reply_change};
+    const struct gw_infer_change_wish wish = {service, model, load};
+    gw_infer_change(worker, exchange, &wish, &protocol);
 }
 
 // ---- What there is
