@@ -1,0 +1,376 @@
+#!/usr/bin/env python3
+"""Benchmarks of the inference service beside ONNX Runtime behind Node's HTTP server. Writes JSON lines to bench/out/inference.jsonl.
+
+    inference_bench.py --build DIR [--only PREFIX] [--models A,B] [--rounds N] [--overload-s N] [--quick]
+
+Both servers get the same calls (Open Inference Protocol, binary tensors, batch 1, HTTP/1.1 kept alive) from walle-infer-load,
+which has the last core to itself; the server has the others. The peer is npm's onnxruntime-node in Node's plain http module
+(bench/inference/peer_server.js), a process for each core with one thread, or one process with a thread for each core: the
+faster. Ours calls models alone ("") or puts up to 8 calls together that came within 1 ms (".batched"). Rounds alternate
+between the servers; a figure is the median, the spread (max - min) / median. Outputs are compared before.
+
+inference.MODEL[.batched].saturation  answers a second, closed loop, 16 callers
+inference.MODEL[.batched].throughput  answers a second, calls at random times: the peer at 0.8 of its saturation, ours at the
+                                      highest of several shares of its own at which p99 is no worse than the peer's then
+inference.MODEL[.batched].p99_at_half p99 of calls at random times, at half of the peer's saturation on both sides
+inference.overhead                    DIN: median of a call, one caller, less the median of a run of the bare engine; bar: 60 us
+inference.overload.goodput            DIN of 64 rows at ten times its capacity: answers a second; beside: its capacity
+inference.overload.priority0          p99 then of calls of priority 0, a tenth of the capacity; beside: at 0.6 of the capacity
+inference.overload.memory             most resident memory by then; beside: after the run at capacity
+inference.overload.recovery           p99 at half of the capacity from one second after the overload; beside: before it
+Latency is from the time the call was meant to begin. `ratio` is ours / theirs.
+"""
+import argparse
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "models"))
+sys.path.insert(0, HERE)
+import make_models  # noqa: E402
+from engine_bench import Worker, largest_difference, write_arrays  # noqa: E402
+
+MODELS = ["resnet50", "bert_squad", "din", "mobilenetv2"]
+PEER = "onnxruntime-node@1.30.0"
+PEER_FOLDER = os.path.join(HERE, "..", "build", "onnxruntime-node")
+DATATYPES = {"float32": "FP32", "int64": "INT64"}
+BATCHED = "max_batch = 8\nbatch_delay_us = 1000\n"
+QUEUE = 256  # calls that wait, as the service has it by itself
+CALLERS, CONNECTIONS = 16, 512
+PEER_SHARE = 0.8
+OUR_SHARES = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)
+ERROR_MAX = 1e-4  # of the largest output
+OVERLOAD_ROWS, OVERLOAD_TIMES = 64, 10
+SECONDS_MAX = 60
+
+
+def spread(values):
+    return round((max(values) - min(values)) / statistics.median(values), 3) if statistics.median(values) else None
+
+
+def body_of(arrays, priority=None):
+    """(length of the JSON, body): the JSON is filled up so that the tensors lie aligned."""
+    inputs = [{"name": name, "datatype": DATATYPES[str(a.dtype)], "shape": list(a.shape),
+               "parameters": {"binary_data_size": a.nbytes}} for name, a in arrays.items()]
+    parameters = {"binary_data_output": True} | ({} if priority is None else {"priority": priority})
+    head = json.dumps({"inputs": inputs, "parameters": parameters}).encode()
+    head += b" " * (-len(head) % 8)
+    return len(head), head + b"".join(a.tobytes() for a in arrays.values())
+
+
+def outputs_of(head_bytes, body):
+    tensors, at = [], head_bytes
+    for output in json.loads(body[:head_bytes])["outputs"]:
+        size = output["parameters"]["binary_data_size"]
+        tensors.append((output["name"], np.frombuffer(body[at:at + size], "<f4")))
+        at += size
+    return dict(tensors)
+
+
+class Server:
+    def __init__(self, name, child, port, token=None):
+        self.name, self.child, self.port = name, child, port
+        self.headers = [f"authorization: Bearer {token}"] if token else []
+
+    def peak_mib(self):
+        with open(f"/proc/{self.child.pid}/status", encoding="ascii") as file:
+            return next(int(line.split()[1]) / 1024 for line in file if line.startswith("VmHWM"))
+
+
+class Bench:
+    def __init__(self, options):
+        self.options = options
+        self.folder = tempfile.mkdtemp(prefix="walle-inference-")
+        self.work = os.path.join(options.build, "inference-bench")
+        self.children = []
+        cpus = sorted(os.sched_getaffinity(0))
+        self.load_core, self.cores = str(cpus[-1]), ",".join(map(str, cpus[:-1] or cpus))
+        self.core_count = max(len(cpus) - 1, 1)
+        self.out = open(os.path.join(HERE, "out", "inference.jsonl"), "a", encoding="utf-8")
+
+    def close(self):
+        for child in self.children:
+            self.stop(child)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @staticmethod
+    def stop(child):
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+        child.stdout.close()
+
+    def program(self, name):
+        return os.path.join(self.options.build, "bin", name)
+
+    # ---- Servers
+
+    def start(self, command, **more):
+        child = subprocess.Popen(["taskset", "-c", self.cores, *command], stdout=subprocess.PIPE, text=True,
+                                 start_new_session=True, **more)
+        self.children.append(child)
+        return child
+
+    def model(self, name):
+        folder = os.path.join(self.work, "models")
+        subprocess.run([sys.executable, os.path.join(HERE, "models", "make_models.py"), folder, name, "--batch", "N"], check=True,
+                       stdout=subprocess.DEVNULL)
+        return os.path.join(folder, name + ".onnx")
+
+    def ours(self, name, conf=""):
+        root = tempfile.mkdtemp(dir=self.folder)
+        version = os.path.join(root, "models", name, "1")
+        os.makedirs(version)
+        os.link(self.model(name), os.path.join(version, "model.onnx")) if self.same_disk(root) else shutil.copy(
+            self.model(name), os.path.join(version, "model.onnx"))
+        with open(os.path.join(root, "models", name, "model.conf"), "w", encoding="ascii") as file:
+            file.write(conf + f"queue = {QUEUE}\n")
+        child = self.start([self.program("walle-infer"), "--models", os.path.join(root, "models"), "--dir",
+                            os.path.join(root, "data"), "--listen", "127.0.0.1:0", "--threads", str(self.core_count), "--workers",
+                            "1", "--log", "error"])
+        for line in child.stdout:
+            words = line.split()
+            if words[:1] == ["listening"]:
+                with open(os.path.join(root, "data", "admin.token"), encoding="ascii") as file:
+                    return Server("walle", child, int(words[2].rpartition(":")[2]), file.readline().strip())
+        raise SystemExit("bench: walle-infer did not start")
+
+    def same_disk(self, folder):
+        return os.stat(folder).st_dev == os.stat(self.work).st_dev
+
+    def peer(self, name, processes, threads):
+        if not os.path.isdir(os.path.join(PEER_FOLDER, "node_modules", "onnxruntime-node")):
+            subprocess.run(["npm", "install", "--ignore-scripts", "--no-save", "--no-audit", "--no-fund", "--silent", "--prefix",
+                            PEER_FOLDER, PEER], check=True)
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            port = listener.getsockname()[1]
+        child = self.start(["node", os.path.join(HERE, "inference", "peer_server.js"), self.model(name), str(port), str(processes),
+                            str(threads)], env=dict(os.environ, NODE_PATH=os.path.join(PEER_FOLDER, "node_modules")))
+        if child.stdout.readline().strip() != "ready":
+            raise SystemExit("bench: the peer did not start")
+        return Server(f"node, {PEER}, {processes} process(es) of {threads} thread(s)", child, port)
+
+    def best_peer(self, name, call):
+        """The faster of its settings."""
+        settings = {(self.core_count, 1), (1, self.core_count)}
+        peers = [self.peer(name, *setting) for setting in settings]
+        if len(peers) == 1:
+            return peers[0]
+        rates = [self.load(peer, name, call, 2)["rate"] for peer in peers]
+        best = peers[rates.index(max(rates))]
+        for peer in peers:
+            if peer is not best:
+                self.stop(peer.child)
+        return best
+
+    # ---- Calls
+
+    def write_call(self, name, rows=1, priority=None):
+        """A file with the body, and how much of it is JSON."""
+        head, body = body_of(make_models.inputs_of(self.model(name), rows, 1), priority)
+        path = os.path.join(self.folder, f"{name}-{rows}-{priority}")
+        with open(path, "wb") as file:
+            file.write(body)
+        return path, head
+
+    def command(self, server, name, call, seconds, rate=0, warm=1):
+        path, head = call
+        lines = [*server.headers, f"inference-header-content-length: {head}"]
+        return ["taskset", "-c", self.load_core, self.program("walle-infer-load"), "-b", path,
+                *(word for line in lines for word in ("-H", line)), "-t", str(int(seconds)), "-w", str(warm),
+                *(("-r", str(max(int(rate), 1)), "-c", str(CONNECTIONS)) if rate else ("-c", str(CALLERS))),
+                f"http://127.0.0.1:{server.port}/v2/models/{name}/infer"]
+
+    def load(self, server, name, call, seconds, **more):
+        out = subprocess.run(self.command(server, name, call, seconds, **more), check=True, stdout=subprocess.PIPE, text=True).stdout
+        result = json.loads(out)
+        if result["other"] or result["lost"] or not result["ok"]:
+            raise SystemExit(f"bench: {server.name}, {name}: {out}")
+        return result
+
+    def one_answer(self, server, name, call):
+        path, head = call
+        with open(path, "rb") as file:
+            body = file.read()
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+        headers = dict(line.split(": ") for line in server.headers) | {"inference-header-content-length": str(head)}
+        connection.request("POST", f"/v2/models/{name}/infer", body, headers)
+        answer = connection.getresponse()
+        body = answer.read()
+        connection.close()
+        if answer.status != 200:
+            raise SystemExit(f"bench: {server.name}, {name}: {answer.status} {body[:200]}")
+        return outputs_of(int(answer.headers["inference-header-content-length"]), body)
+
+    def compare_answers(self, servers, name, call):
+        wanted = self.one_answer(servers[-1], name, call)
+        for server in servers[:-1]:
+            found = self.one_answer(server, name, call)
+            error = max(largest_difference(found[key], wanted[key]) for key in wanted)
+            if error > ERROR_MAX:
+                raise SystemExit(f"bench: {name}: the outputs differ by {error} of the largest")
+
+    # ---- Rows
+
+    def report(self, bench, ours, peer, theirs, unit, better, **detail):
+        ratio = ours / theirs if theirs else 0
+        row = {"bench": bench, "ours": round(ours, 3), "peer": peer, "theirs": round(theirs, 3), "unit": unit,
+               "ratio": round(ratio, 4), "better": better, "detail": detail}
+        self.out.write(json.dumps(row) + "\n")
+        self.out.flush()
+        print(f"{bench:42} {ours:11.4g} {theirs:11.4g} {unit:10} {ratio:7.3f}  {peer}", flush=True)
+
+    def report_all(self, bench, ours, peer, theirs, unit, better, **detail):
+        self.report(bench, statistics.median(ours), peer, statistics.median(theirs), unit, better, spread=spread(ours),
+                    peer_spread=spread(theirs), **detail)
+
+    def wanted(self, name):
+        return name.startswith(self.options.only) or self.options.only.startswith(name)
+
+    def seconds(self, rate):
+        """Long enough for the calls that a p99 needs."""
+        return min(max(self.options.calls / rate, self.options.seconds), SECONDS_MAX)
+
+    def within(self, server, name, call, capacity, bound_us):
+        """The highest rate at shares of `capacity` whose p99 is at most `bound_us`; 0 when the least is over it."""
+        best = 0
+        for share in OUR_SHARES:
+            rate = capacity * share
+            result = self.load(server, name, call, self.seconds(rate), rate=rate)
+            if result["shed"] or result["unanswered"] or result["p99_us"] > bound_us:
+                break
+            best = result["rate"]
+        return best
+
+    def of_model(self, name):
+        prefix = f"inference.{name}"
+        if not self.wanted(prefix):
+            return
+        call = self.write_call(name)
+        ours = {"": self.ours(name), ".batched": self.ours(name, BATCHED)}
+        peer = self.best_peer(name, call)
+        servers = [*ours.values(), peer]
+        self.compare_answers(servers, name, call)
+        capacity = self.saturation(prefix, name, call, ours, peer)
+        self.throughput(prefix, name, call, ours, peer, capacity)
+        self.at_half(prefix, name, call, ours, peer, capacity[peer])
+        for server in servers:
+            self.stop(server.child)
+
+    def saturation(self, prefix, name, call, ours, peer):
+        rates = {server: [] for server in (*ours.values(), peer)}
+        for _ in range(self.options.rounds):
+            for server, values in rates.items():
+                values.append(self.load(server, name, call, self.options.seconds)["rate"])
+        for kind, server in ours.items():
+            self.report_all(f"{prefix}{kind}.saturation", rates[server], peer.name, rates[peer], "calls/s", "higher")
+        return {server: statistics.median(values) for server, values in rates.items()}
+
+    def throughput(self, prefix, name, call, ours, peer, capacity):
+        rates, bounds = {server: [] for server in (*ours.values(), peer)}, []
+        for _ in range(self.options.rounds):
+            rate = capacity[peer] * PEER_SHARE
+            result = self.load(peer, name, call, self.seconds(rate), rate=rate)
+            rates[peer].append(result["rate"])
+            bounds.append(result["p99_us"])
+            for server in ours.values():
+                rates[server].append(self.within(server, name, call, capacity[server], bounds[-1]))
+        for kind, server in ours.items():
+            self.report_all(f"{prefix}{kind}.throughput", rates[server], peer.name, rates[peer], "calls/s", "higher",
+                            p99_us=bounds)
+
+    def at_half(self, prefix, name, call, ours, peer, capacity):
+        times, rate = {server: [] for server in (*ours.values(), peer)}, capacity / 2
+        for _ in range(self.options.rounds):
+            for server, values in times.items():
+                values.append(self.load(server, name, call, self.seconds(rate), rate=rate)["p99_us"] / 1000)
+        for kind, server in ours.items():
+            self.report_all(f"{prefix}{kind}.p99_at_half", times[server], peer.name, times[peer], "ms", "lower", rate=rate)
+
+    def overhead(self):
+        if not self.wanted("inference.overhead"):
+            return
+        call = self.write_call("din")
+        server, peer = self.ours("din"), self.peer("din", 1, 1)
+        inputs = os.path.join(self.folder, "din-inputs")
+        write_arrays(inputs, make_models.inputs_of(self.model("din"), 1, 1).items())
+        engine = Worker("engine", ["taskset", "-c", self.cores, self.program("engine_worker"), self.model("din"), inputs, "1"], 1)
+        through, bare, theirs = [], [], []
+        for _ in range(self.options.rounds):
+            through.append(self.one_caller(server, call))
+            bare.append(statistics.median(engine.run(5000)) * 1000)
+            theirs.append(self.one_caller(peer, call))
+        engine.close()
+        self.report("inference.overhead", statistics.median(through) - statistics.median(bare), "bar", 60, "us", "lower",
+                    call_us=through, engine_us=bare, node_call_us=theirs)
+        self.stop(server.child)
+        self.stop(peer.child)
+
+    def one_caller(self, server, call):
+        command = self.command(server, "din", call, self.options.seconds) + ["-c", "1"]
+        return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)["p50_us"]
+
+    def together(self, server, calls, rates, seconds):
+        """Results of loads that run at the same time; both share the load's core."""
+        running = [subprocess.Popen(self.command(server, "din", call, seconds, rate=rate), stdout=subprocess.PIPE, text=True)
+                   for call, rate in zip(calls, rates)]
+        return [json.loads(child.communicate()[0]) for child in running]
+
+    def overload(self):
+        if not self.wanted("inference.overload"):
+            return
+        first, usual = (self.write_call("din", OVERLOAD_ROWS, priority) for priority in (0, 1))
+        server, seconds = self.ours("din"), self.options.overload_s
+        capacity = statistics.median(self.load(server, "din", usual, self.options.seconds)["rate"] for _ in range(3))
+        before = self.load(server, "din", usual, self.options.seconds, rate=capacity / 2)
+        calm = self.together(server, (first, usual), (capacity / 10, capacity / 2), self.options.seconds)
+        memory = server.peak_mib()
+        crowded = self.together(server, (first, usual), (capacity / 10, capacity * OVERLOAD_TIMES), seconds)
+        after = self.load(server, "din", usual, self.options.seconds, rate=capacity / 2, warm=1)
+        self.report("inference.overload.goodput", sum(result["rate"] for result in crowded), "capacity", capacity, "calls/s",
+                    "higher", seconds=seconds, results=crowded)
+        self.report("inference.overload.priority0", crowded[0]["p99_us"] / 1000, "0.6 of the capacity", calm[0]["p99_us"] / 1000,
+                    "ms", "lower")
+        self.report("inference.overload.memory", server.peak_mib(), "before", memory, "MiB", "lower")
+        self.report("inference.overload.recovery", after["p99_us"] / 1000, "before", before["p99_us"] / 1000, "ms", "lower")
+        self.stop(server.child)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--only", default="inference.", help="only benches whose name starts so")
+    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=int, default=5, help="of a load, at least")
+    parser.add_argument("--calls", type=int, default=1000, help="of an open load, at least, within a minute")
+    parser.add_argument("--overload-s", type=int, default=60)
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    if options.quick:
+        options.rounds, options.seconds, options.calls, options.overload_s = 1, 2, 100, 3
+    bench = Bench(options)
+    print(f"{'bench':42} {'ours':>11} {'theirs':>11} {'unit':10} {'ratio':>7}  peer")
+    try:
+        for name in options.models.split(","):
+            bench.of_model(name)
+        bench.overhead()
+        bench.overload()
+    finally:
+        bench.close()
+
+
+if __name__ == "__main__":
+    main()
