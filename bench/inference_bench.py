@@ -90,16 +90,17 @@ class Bench:
     def __init__(self, options):
         self.options = options
         self.folder = tempfile.mkdtemp(prefix="walle-inference-")
-        self.work = os.path.join(options.build, "inference-bench")
+        self.work = options.work or os.path.join(options.build, "inference-bench")
         self.children = []
         cpus = sorted(os.sched_getaffinity(0))
         self.load_core, self.cores = str(cpus[-1]), ",".join(map(str, cpus[:-1] or cpus))
         self.core_count = max(len(cpus) - 1, 1)
-        self.out = open(os.path.join(HERE, "out", "inference.jsonl"), "a", encoding="utf-8")
+        self.out = open(options.out, "a", encoding="utf-8")
 
     def close(self):
         for child in self.children:
             self.stop(child)
+        self.out.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @staticmethod
@@ -353,6 +354,8 @@ def main():
     parser.add_argument("--calls", type=int, default=1000, help="of an open load, at least, within --seconds-max")
     parser.add_argument("--seconds-max", type=int, default=60, help="of an open load, at most")
     parser.add_argument("--overload-s", type=int, help="default 60, quick 5")
+    parser.add_argument("--work", help="folder of the models; default: in the build")
+    parser.add_argument("--out", default=os.path.join(HERE, "out", "inference.jsonl"))
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     if options.quick:
