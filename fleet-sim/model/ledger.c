@@ -170,7 +170,8 @@ void sim_ledger_downloaded(struct sim_ledger *ledger, uint32_t device, uint32_t 
     }
 }
 
-void sim_ledger_active(struct sim_ledger *ledger, uint32_t device, uint8_t version, uint32_t now_ms)
+void sim_ledger_active(struct sim_ledger *ledger, uint32_t device, uint8_t version, bool back,
+                       uint32_t now_ms)
 {
     struct sim_ledger_entry *entry = &ledger->entries[device];
     if (entry->active == version) {
@@ -187,7 +188,8 @@ void sim_ledger_active(struct sim_ledger *ledger, uint32_t device, uint8_t versi
         ledger->counters.version[version].activated += times.activated_ms == 0;
         times.activated_ms = not_0(now_ms);
         set_times(ledger, device, &times);
-    } else if (entry->active != SIM_VERSION_NONE) {
+    }
+    if ((!forward || back) && entry->active != SIM_VERSION_NONE) {
         ledger->counters.version[entry->active].rolled_back++;
     }
     entry->previous = entry->active;
@@ -398,7 +400,9 @@ static void judge_exposed(const struct sim_ledger *ledger, struct sim_verdict *o
         bool bad =
             entry->active != SIM_VERSION_NONE && (ledger->bad_mask & bit(entry->active)) != 0;
         out->still_bad += bad ? 1 : 0;
-        out->back_as_before += !bad && entry->active == entry->before ? 1 : 0;
+        out->none_before += entry->before == SIM_VERSION_NONE;
+        out->back_as_before +=
+            !bad && entry->before != SIM_VERSION_NONE && entry->active == entry->before;
     }
 }
 

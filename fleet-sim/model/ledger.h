@@ -175,8 +175,9 @@ void sim_ledger_offered(struct sim_ledger *ledger, uint32_t device, uint8_t vers
                         uint32_t now_ms);
 // Everything the offered version needs is on the device. Counted once an offer.
 void sim_ledger_downloaded(struct sim_ledger *ledger, uint32_t device, uint32_t now_ms);
-// What the runtime has active now; called when it may have changed.
-void sim_ledger_active(struct sim_ledger *ledger, uint32_t device, uint8_t version,
+// What the runtime has active now; called when it may have changed. `back`: it left the version
+// before because that was taken back, though for one that it had never run.
+void sim_ledger_active(struct sim_ledger *ledger, uint32_t device, uint8_t version, bool back,
                        uint32_t now_ms);
 // The device activated versions, `again` of them for the control of a rollout; of the task
 // followed, `version` is active and its last activation was such a one (SIM_VERSION_NONE: it was
@@ -237,6 +238,7 @@ struct sim_verdict {
     uint64_t exposed;
     uint64_t still_bad;      // exposed devices on a bad version at the end
     uint64_t back_as_before; // exposed devices on the very version they came from
+    uint64_t none_before;    // exposed devices that came from none
     bool holds;
 };
 

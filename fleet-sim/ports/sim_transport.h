@@ -39,8 +39,9 @@ struct sim_exchange {
     const struct dev_ride *ride;
     struct base_str answer_ride;
     struct base_str answer_offer;
-    bool answered;
-    bool refused; // the answer says to come again
+    bool answered; // its head came
+    bool refused;  // the answer says to come again
+    bool in_vain;  // it is counted as one without an answer of use
     enum sim_exchange_kind kind;
     bool open;
     bool body_owned; // `body` is on the heap, for this exchange alone

@@ -393,9 +393,10 @@ enum base_status sim_run_json_write(const struct sim_run_result *result, FILE *f
         (void)json_object_set_new(root, "delay_over_ideal", sim_ideal_json(result));
     }
     json_t *rest = json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
         "exposed", number(result->verdict.exposed), "exposed_back_as_before",
-        number(result->verdict.back_as_before), "peak_rss_bytes", number(result->peak_rss_bytes),
+        number(result->verdict.back_as_before), "exposed_none_before",
+        number(result->verdict.none_before), "peak_rss_bytes", number(result->peak_rss_bytes),
         "totals", totals(result), "requests", requests(result), "versions", versions(result),
         "rollouts", rollouts(result), "not_counted", uncounted(result), "oracles", oracles(result),
         "thresholds", thresholds(result), "verified_for_real", for_real(result), "failing_slice",

@@ -165,6 +165,22 @@ static void print_failing(const struct sim_run_result *result, FILE *log)
     }
 }
 
+static void print_harmed(const struct sim_run_result *result, FILE *log)
+{
+    const struct sim_verdict *verdict = &result->verdict;
+    (void)fprintf(log,
+                  "  harmed      %llu devices (%.2f %%) ever ran the bad version; %llu still do, "
+                  "%llu are back on the version they had",
+                  (unsigned long long)verdict->exposed,
+                  100.0 * (double)verdict->exposed / result->options->devices,
+                  (unsigned long long)verdict->still_bad,
+                  (unsigned long long)verdict->back_as_before);
+    if (verdict->none_before > 0) {
+        (void)fprintf(log, ", %llu had none before", (unsigned long long)verdict->none_before);
+    }
+    (void)fputc('\n', log);
+}
+
 static void print_failures(const struct sim_run_result *result, FILE *log)
 {
     if (result->slice.cond_count > 0) {
@@ -181,13 +197,7 @@ static void print_failures(const struct sim_run_result *result, FILE *log)
     }
     print_failing(result, log);
     if (result->verdict.oracle[SIM_ORACLE_BACK].checked) {
-        (void)fprintf(log,
-                      "  harmed      %llu devices (%.2f %%) ever ran the bad version; %llu still "
-                      "do, %llu are back on the version they had\n",
-                      (unsigned long long)result->verdict.exposed,
-                      100.0 * (double)result->verdict.exposed / result->options->devices,
-                      (unsigned long long)result->verdict.still_bad,
-                      (unsigned long long)result->verdict.back_as_before);
+        print_harmed(result, log);
     }
 }
 

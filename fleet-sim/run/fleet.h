@@ -40,6 +40,7 @@
 
 #define SIM_THREADS_MAX        32
 #define SIM_EXCHANGES_MAX      6     // of one device at once
+#define SIM_TIMEOUT_DEFAULT_MS 30000 // of a request, as the runtime's
 #define SIM_AWAKE_TOLD_BYTES   7424u // of a slot, with its runtime's parts: an answer touches them
 #define SIM_JOB_FILES_MAX      (WIRE_MANIFEST_FILES_MAX + WIRE_EXCLUSIVE_FILES_MAX)
 #define SIM_CONTENT_MIB_MAX    1024  // SIM_STORE_BYTES_MAX
@@ -323,6 +324,11 @@ bool sim_device_wake(struct sim_shard *shard, uint32_t device, uint64_t intended
 void sim_device_timer(struct sim_shard *shard, uint32_t device, uint64_t now_us);
 void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us);
 void sim_device_drop(struct sim_shard *shard, struct sim_awake *awake);
+// A request without an answer of use, counted once, however it ends.
+void sim_request_in_vain(struct sim_exchange *exchange);
+void sim_request_answered(struct sim_exchange *exchange, int status);
+// ... where no answer had come: of every request of a device whose process dies.
+void sim_requests_cut(struct sim_awake *awake);
 void sim_device_ready(struct sim_shard *shard, struct sim_awake *awake);
 // A check-in of this wake was answered.
 // `asked_us`: when the request that stands for it began.

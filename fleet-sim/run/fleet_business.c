@@ -97,7 +97,6 @@ void sim_business_head(struct sim_exchange *exchange, int status, uint64_t now_u
     struct sim_shard *shard = awake->shard;
     struct dev_stats before;
     struct dev_stats after;
-    exchange->answered = true;
     shard->ledger.counters.business_failed += status >= 500;
     shard->ledger.counters.business_served += status < 500;
     dev_stats(awake->runtime, &before);

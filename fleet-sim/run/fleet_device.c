@@ -102,6 +102,7 @@ static void kill_device(struct sim_shard *shard, struct sim_awake *awake, uint64
     sim_storage_kill(&awake->storage, draw);
     sim_shard_note(shard, awake->index, SIM_EVENT_KILLED, wakes);
     sim_story_killed(awake);
+    sim_requests_cut(awake);
     sim_faults_killed(&awake->faulty);
     shard->ledger.counters.crashes++;
     shard->devices[awake->device].rebooting = true;
@@ -134,14 +135,15 @@ static uint8_t version_by_id(const struct sim_shard *shard, uint64_t id)
     return SIM_VERSION_NONE;
 }
 
-static void observe_active(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
+static void observe_active(struct sim_shard *shard, struct sim_awake *awake, bool back,
+                           uint64_t now_us)
 {
     struct dev_task_view view;
     uint8_t version = followed_view(shard, awake, &view) ? sim_shard_version(shard, &view.active)
                                                          : SIM_VERSION_NONE;
     sim_ledger_blocked(&shard->ledger, awake->device,
                        version_by_id(shard, view.blocked_version_id));
-    sim_ledger_active(&shard->ledger, awake->device, version, sim_shard_ms(shard, now_us));
+    sim_ledger_active(&shard->ledger, awake->device, version, back, sim_shard_ms(shard, now_us));
 }
 
 // Versions were activated, or taken back.
@@ -151,7 +153,7 @@ static void observe_slots(struct sim_shard *shard, struct sim_awake *awake,
     struct dev_task_view view;
     uint64_t again = stats->again - awake->again;
     uint8_t active = shard->ledger.entries[awake->device].active;
-    observe_active(shard, awake, now_us);
+    observe_active(shard, awake, stats->rollbacks > awake->rollbacks, now_us);
     sim_fleet_facts_moved(awake, stats, active);
     bool marked = followed_view(shard, awake, &view) && view.placebo_rollout != 0 && again > 0;
     sim_ledger_activated(&shard->ledger, awake->device, stats->activations - awake->activations,
@@ -289,7 +291,7 @@ static void start(struct sim_shard *shard, struct sim_awake *awake, uint64_t now
         return;
     }
     if (shard->ledger.task_id != 0 && shard->devices[awake->device].wakes > 1) {
-        observe_active(shard, awake, now_us); // recovery may have gone back
+        observe_active(shard, awake, false, now_us); // recovery may have gone back
     }
     sim_fleet_facts_woke(awake);
     sim_behaving_wake(shard, awake, now_us);
@@ -703,15 +705,11 @@ static void on_head(void *ctx, struct sim_exchange *exchange, const struct dev_r
     struct sim_shard *shard = ctx;
     struct sim_awake *awake = exchange->owner;
     sim_device_unfold(awake);
-    // "There is no next root" is the good end of every cycle, and a device without exclusive files
-    // is told so.
-    bool none = head->status == 404 &&
-                (exchange->kind == SIM_EXCHANGE_META || exchange->kind == SIM_EXCHANGE_OTHER);
     exchange->refused = head->status >= STATUS_SERVER_FAULT || head->status == STATUS_BUSY;
     shard->ledger.counters.answers++;
     sim_shard_note(shard, awake->index, SIM_EVENT_ANSWER, (uint64_t)head->status);
     sim_story_answered(exchange, head->status);
-    shard->ledger.counters.request_errors += head->status >= 400 && !none;
+    sim_request_answered(exchange, head->status);
     shard->ledger.counters.unauthorized +=
         (head->status == 401 || head->status == 403) && exchange->kind != SIM_EXCHANGE_ENROL;
     if (head->status == STATUS_UNAUTHORIZED && exchange->kind != SIM_EXCHANGE_ENROL &&
@@ -768,8 +766,8 @@ static void on_end(void *ctx, struct sim_exchange *exchange, enum base_status st
     uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
     sim_fleet_facts_heard(awake, exchange, status == BASE_OK && !exchange->refused);
     base_hist_add(&shard->latencies.request_us[exchange->kind], now_us - exchange->started_us);
-    shard->ledger.counters.request_errors += status != BASE_OK;
     if (status != BASE_OK) {
+        sim_request_in_vain(exchange);
         sim_shard_note(shard, awake->index, SIM_EVENT_FAULT, (uint64_t)(-(int64_t)status));
         sim_story_failed(exchange, status);
     }

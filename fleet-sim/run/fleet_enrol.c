@@ -17,17 +17,16 @@
 
 #include <string.h>
 
-#define PATH               "/v1/enroll"
-#define KEY_PREFIX         "wek_"
-#define KEY_PREFIX_BYTES   4u
-#define KEY_TEXT_BYTES     (KEY_PREFIX_BYTES + BASE_B64_ENCODED(WIRE_SHA256_BYTES))
-#define STATUS_MADE        201
-#define STATUS_CONFLICT    409
-#define STATUS_TOO_MANY    429
-#define TIMEOUT_DEFAULT_MS 30000
-#define WAIT_FIRST_MS      1000
-#define WAIT_MAX_MS        300000 // also after a refusal: an operator may reset the device
-#define DOUBLINGS_MAX      8
+#define PATH             "/v1/enroll"
+#define KEY_PREFIX       "wek_"
+#define KEY_PREFIX_BYTES 4u
+#define KEY_TEXT_BYTES   (KEY_PREFIX_BYTES + BASE_B64_ENCODED(WIRE_SHA256_BYTES))
+#define STATUS_MADE      201
+#define STATUS_CONFLICT  409
+#define STATUS_TOO_MANY  429
+#define WAIT_FIRST_MS    1000
+#define WAIT_MAX_MS      300000 // also after a refusal: an operator may reset the device
+#define DOUBLINGS_MAX    8
 
 struct sim_enrolling {
     struct sim_exchange *exchange;
@@ -131,7 +130,7 @@ void sim_enrol_begin(struct sim_awake *awake, void *memory, uint64_t now_us)
         .method = DEV_METHOD_POST, .path = BASE_STR(PATH), .device = {device, WIRE_DEVICE_HEX}};
     *enrolling = (struct sim_enrolling){.exchange = &awake->exchanges[0]};
     enrolling->deadline_us =
-        now_us + (timeout_ms > 0 ? timeout_ms : TIMEOUT_DEFAULT_MS) * UINT64_C(1000);
+        now_us + (timeout_ms > 0 ? timeout_ms : SIM_TIMEOUT_DEFAULT_MS) * UINT64_C(1000);
     *enrolling->exchange = (struct sim_exchange){.owner = awake,
                                                  .device = awake->device,
                                                  .index = awake->index,
@@ -202,7 +201,7 @@ bool sim_enrol_done(struct sim_awake *awake, uint32_t *out_wait_ms)
     if (enrolling->exchange->open) { // no answer in time
         shard->transport.cancel(shard->transport.ctx, enrolling->exchange);
         enrolling->exchange->open = false;
-        counters->request_errors++;
+        sim_request_in_vain(enrolling->exchange);
     }
     device->enrol_anew = false; // after a refusal it shows what it has again
     bool first = sim_awake_credential(awake).size == 0;

@@ -13,6 +13,9 @@
 #include <stddef.h>
 #include <string.h>
 
+// The runtime's time-out runs from a little before the request is here.
+#define NEARLY_ALL_US_A_MS UINT64_C(990)
+
 // ---- Versions ----
 
 uint8_t sim_shard_version(struct sim_shard *shard, const struct wire_sha256 *manifest)
@@ -216,12 +219,60 @@ static enum base_status http_start(void *ctx, uint32_t id, const struct dev_requ
     return status;
 }
 
+void sim_request_in_vain(struct sim_exchange *exchange)
+{
+    const struct sim_awake *awake = exchange->owner;
+    awake->shard->ledger.counters.request_errors += !exchange->in_vain;
+    exchange->in_vain = true;
+}
+
+// "There is no next root" is the good end of every cycle, and a device without exclusive files is
+// told so.
+void sim_request_answered(struct sim_exchange *exchange, int status)
+{
+    bool none = status == 404 &&
+                (exchange->kind == SIM_EXCHANGE_META || exchange->kind == SIM_EXCHANGE_OTHER);
+    exchange->answered = true;
+    if (status >= 400 && !none) {
+        sim_request_in_vain(exchange);
+    }
+}
+
+// Hint streams are open as long as the device likes.
+static bool waits_for_answer(const struct sim_exchange *exchange)
+{
+    return exchange->open && !exchange->answered && exchange->kind != SIM_EXCHANGE_HINTS;
+}
+
+void sim_requests_cut(struct sim_awake *awake)
+{
+    for (uint32_t i = 0; i < SIM_EXCHANGES_MAX; i++) {
+        if (waits_for_answer(&awake->exchanges[i])) {
+            sim_request_in_vain(&awake->exchanges[i]);
+        }
+    }
+}
+
+// A pull also ends because its version is wanted no more: in vain is only what waited for long.
+static bool timed_out(const struct sim_awake *awake, const struct sim_exchange *exchange)
+{
+    const struct sim_shard *shard = awake->shard;
+    uint64_t most_ms = shard->options->request_timeout_ms;
+    most_ms = most_ms > 0 ? most_ms : SIM_TIMEOUT_DEFAULT_MS;
+    uint64_t waited_us = shard->clock.mono_us(shard->clock.ctx) - exchange->started_us;
+    return waits_for_answer(exchange) &&
+           (exchange->kind != SIM_EXCHANGE_BLOB || waited_us >= most_ms * NEARLY_ALL_US_A_MS);
+}
+
 static void http_cancel(void *ctx, uint32_t id)
 {
     struct sim_awake *awake = ctx;
     for (uint32_t i = 0; i < SIM_EXCHANGES_MAX; i++) {
         struct sim_exchange *exchange = &awake->exchanges[i];
         if (exchange->open && exchange->id == id) {
+            if (timed_out(awake, exchange)) {
+                sim_request_in_vain(exchange);
+            }
             sim_fleet_facts_heard(awake, exchange, exchange->kind == SIM_EXCHANGE_BLOB);
             awake->shard->transport.cancel(awake->shard->transport.ctx, exchange);
             exchange->open = false;

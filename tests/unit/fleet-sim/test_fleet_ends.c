@@ -39,7 +39,7 @@ static void comes(struct rig *rig, uint32_t device, uint8_t version)
     rig->ledger.entries[device].arrived = true;
     sim_ledger_offered(&rig->ledger, device, rig->release, 10);
     if (version != SIM_VERSION_NONE) {
-        sim_ledger_active(&rig->ledger, device, version, 20);
+        sim_ledger_active(&rig->ledger, device, version, false, 20);
     }
 }
 
@@ -84,7 +84,7 @@ static void who_has_one_is_where_it_should_be(void **state)
     rig_init(&rig);
     runs(&rig, 0, rig.release, WIRE_OUTCOME_RAN);
     runs(&rig, 1, rig.release, WIRE_OUTCOME_FAIL_CRASH);
-    sim_ledger_active(&rig.ledger, 1, rig.old, 40);
+    sim_ledger_active(&rig.ledger, 1, rig.old, false, 40);
     comes(&rig, 2, SIM_VERSION_NONE); // no place
     sim_ledger_room(&rig.ledger, 2, true);
     comes(&rig, 3, rig.old); // it refuses the release
@@ -106,7 +106,7 @@ static void who_left_it_is_astray(void **state)
     struct sim_ends ends;
     rig_init(&rig);
     runs(&rig, 0, rig.release, WIRE_OUTCOME_RAN);
-    sim_ledger_active(&rig.ledger, 0, rig.old, 40);
+    sim_ledger_active(&rig.ledger, 0, rig.old, false, 40);
     count(&rig, &ends);
     assert_int_equal(ends.astray[rig.release], 1);
     rig_done(&rig);

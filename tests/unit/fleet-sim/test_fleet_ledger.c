@@ -46,7 +46,7 @@ static void release(struct rig *rig, uint32_t device, uint8_t version,
 {
     sim_ledger_offered(&rig->ledger, device, version, 10);
     sim_ledger_downloaded(&rig->ledger, device, 20);
-    sim_ledger_active(&rig->ledger, device, version, 30);
+    sim_ledger_active(&rig->ledger, device, version, false, 30);
     sim_ledger_run_started(&rig->ledger, device, version, true, true);
     const struct sim_run_end end = {version, outcome, BASE_STR("")};
     sim_ledger_run_ended(&rig->ledger, device, &end, 40);
@@ -70,7 +70,7 @@ static void times_are_kept_whole(void **state)
         }
         sim_ledger_offered(&rig.ledger, device, rig.good, at_ms[0]);
         sim_ledger_downloaded(&rig.ledger, device, at_ms[1]);
-        sim_ledger_active(&rig.ledger, device, rig.good, at_ms[2]);
+        sim_ledger_active(&rig.ledger, device, rig.good, false, at_ms[2]);
         sim_ledger_run_started(&rig.ledger, device, rig.good, true, true);
         const struct sim_run_end end = {rig.good, WIRE_OUTCOME_RAN, BASE_STR("")};
         sim_ledger_run_ended(&rig.ledger, device, &end, at_ms[3]);
@@ -137,8 +137,8 @@ static void counts_follow_devices(void **state)
     assert_int_equal(good->current, DEVICES - 2);
     assert_int_equal(rig.ledger.counters.exposed, 2);
 
-    sim_ledger_active(&rig.ledger, 0, rig.good, 50);
-    sim_ledger_active(&rig.ledger, 1, rig.good, 50);
+    sim_ledger_active(&rig.ledger, 0, rig.good, false, 50);
+    sim_ledger_active(&rig.ledger, 1, rig.good, false, 50);
     assert_int_equal(bad->rolled_back, 2);
     assert_int_equal(bad->current, 0);
     assert_int_equal(good->current, DEVICES);     // known to run there
@@ -183,7 +183,7 @@ static void late_ends_are_of_the_version_before(void **state)
     rig_init(&rig);
     release(&rig, 0, rig.good, WIRE_OUTCOME_RAN);
     sim_ledger_offered(&rig.ledger, 0, rig.bad, 50);
-    sim_ledger_active(&rig.ledger, 0, rig.bad, 60);
+    sim_ledger_active(&rig.ledger, 0, rig.bad, false, 60);
     struct sim_run_end end = {rig.good, WIRE_OUTCOME_RAN, BASE_STR("")};
     sim_ledger_run_ended(&rig.ledger, 0, &end, 70);
     sim_ledger_run_started(&rig.ledger, 0, rig.bad, true, true);
@@ -192,6 +192,32 @@ static void late_ends_are_of_the_version_before(void **state)
     sim_ledger_run_ended(&rig.ledger, 0, &end, 80);
     assert_int_equal(rig.ledger.counters.version[rig.bad].current, 1);
     assert_int_equal(rig.ledger.counters.version[rig.good].current, 0);
+    rig_done(&rig);
+}
+
+// A release is taken back from devices that had nothing before: by an offer of another version,
+// which is new to them, or by nothing at all. Neither is back on what it had.
+static void who_had_none_before_is_not_back_on_it(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_init(&rig);
+    release(&rig, 0, rig.bad, WIRE_OUTCOME_RAN);
+    sim_ledger_offered(&rig.ledger, 0, rig.good, 50);
+    sim_ledger_active(&rig.ledger, 0, rig.good, true, 60);
+    release(&rig, 1, rig.bad, WIRE_OUTCOME_RAN);
+    sim_ledger_active(&rig.ledger, 1, SIM_VERSION_NONE, false, 60);
+    release(&rig, 2, rig.good, WIRE_OUTCOME_RAN);
+    release(&rig, 2, rig.bad, WIRE_OUTCOME_RAN);
+    sim_ledger_active(&rig.ledger, 2, rig.good, false, 60);
+    release(&rig, 3, rig.bad, WIRE_OUTCOME_RAN); // an ordinary update follows
+    release(&rig, 3, rig.good, WIRE_OUTCOME_RAN);
+    struct sim_verdict verdict = judge(&rig, 1000000);
+    assert_int_equal(rig.ledger.counters.version[rig.bad].rolled_back, 3);
+    assert_int_equal(rig.ledger.counters.version[rig.good].activated, 3);
+    assert_int_equal(verdict.exposed, 4);
+    assert_int_equal(verdict.back_as_before, 1);
+    assert_int_equal(verdict.none_before, 3);
     rig_done(&rig);
 }
 
@@ -204,7 +230,7 @@ static void all_hold_when_all_is_well(void **state)
         release(&rig, i, rig.good, WIRE_OUTCOME_RAN);
     }
     release(&rig, 3, rig.bad, WIRE_OUTCOME_FAIL_EXCEPTION);
-    sim_ledger_active(&rig.ledger, 3, rig.good, 50);
+    sim_ledger_active(&rig.ledger, 3, rig.good, false, 50);
     struct sim_verdict verdict = judge(&rig, 100000);
     assert_true(verdict.holds);
     for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
@@ -264,7 +290,7 @@ static void break_it(struct rig *rig, enum sim_oracle oracle)
     default:
         for (uint32_t i = 0; i < 2; i++) {
             release(rig, i, rig->bad, WIRE_OUTCOME_RAN);
-            sim_ledger_active(&rig->ledger, i, rig->good, 50);
+            sim_ledger_active(&rig->ledger, i, rig->good, false, 50);
         }
         break;
     }
@@ -324,7 +350,7 @@ static void only_what_was_marked_has_to_stand(void **state)
     sim_ledger_blocked(&rig.ledger, 0, SIM_VERSION_NONE);
     release(&rig, 0, rig.bad, WIRE_OUTCOME_FAIL_EXCEPTION);
     sim_ledger_blocked(&rig.ledger, 0, rig.bad);
-    sim_ledger_active(&rig.ledger, 0, rig.good, 50);
+    sim_ledger_active(&rig.ledger, 0, rig.good, false, 50);
     sim_ledger_blocked(&rig.ledger, 0, rig.good); // it has come anew since it was marked
     assert_int_equal(rig.ledger.counters.marked_lost, 0);
     assert_true(judge(&rig, 100000).oracle[SIM_ORACLE_STOOD].holds);
@@ -401,6 +427,7 @@ int main(void)
         cmocka_unit_test(counts_follow_devices),
         cmocka_unit_test(every_version_counts),
         cmocka_unit_test(late_ends_are_of_the_version_before),
+        cmocka_unit_test(who_had_none_before_is_not_back_on_it),
         cmocka_unit_test(all_hold_when_all_is_well),
         cmocka_unit_test(each_can_fail),
         cmocka_unit_test(what_is_not_looked_at_is_not_counted),
