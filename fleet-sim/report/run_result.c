@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define DEFAULT_GATEWAY "https://127.0.0.1:8443"
+
 double sim_result_rate(const struct sim_timeline *timeline, uint8_t version)
 {
     if (version == SIM_VERSION_NONE || version >= SIM_ROW_VERSIONS || timeline->count == 0) {
@@ -206,6 +208,29 @@ const struct sim_failing_device *sim_result_failing(const struct sim_run_result 
     return most->told > 0 ? &most->first[0] : NULL;
 }
 
+// With all that it needs where it is pasted: the task, and the gateway where it is not the one that
+// `walle` asks by itself.
+static void why_text(const struct sim_run_result *result, const char *id,
+                     char out[SIM_LOOK_TEXT_MAX])
+{
+    const struct sim_options *options = result->options;
+    const char *words[9] = {"walle", "device", "why", id};
+    uint32_t count = 4;
+    char url[SIM_TEXT_MAX + 24];
+    (void)snprintf(url, sizeof(url), "http%s://%s:%u", options->tls ? "s" : "", options->host,
+                   options->port);
+    if (result->about.task[0] != '\0') {
+        words[count++] = "--task";
+        words[count++] = result->about.task;
+    }
+    if (strcmp(url, DEFAULT_GATEWAY) != 0) {
+        words[count++] = "--gateway";
+        words[count++] = url;
+    }
+    base_assert(count < sizeof(words) / sizeof(words[0]));
+    sim_repro_words(words, out, SIM_LOOK_TEXT_MAX);
+}
+
 bool sim_look_text(const struct sim_run_result *result, char out[SIM_LOOK_TEXT_MAX])
 {
     const struct sim_options *options = result->options;
@@ -217,8 +242,11 @@ bool sim_look_text(const struct sim_run_result *result, char out[SIM_LOOK_TEXT_M
     }
     wire_device_hex(device->id, id);
     const char *const replay[] = {"walle-fleet-sim", "replay", options->out, "--device", id, NULL};
-    const char *const why[] = {"walle", "device", "why", id, NULL};
-    sim_repro_words(options->virtual_dir[0] != '\0' ? replay : why, out, SIM_LOOK_TEXT_MAX);
+    if (options->virtual_dir[0] != '\0') {
+        sim_repro_words(replay, out, SIM_LOOK_TEXT_MAX);
+    } else {
+        why_text(result, id, out);
+    }
     return out[0] != '\0';
 }
 

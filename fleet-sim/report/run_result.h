@@ -127,7 +127,7 @@ double sim_result_rate(const struct sim_timeline *timeline, uint8_t version);
 const struct sim_failing_device *sim_result_failing(const struct sim_run_result *result);
 // The command that looks at it: the run once more, or what the gateway knows. False, and empty:
 // there is none, for the run was neither in virtual time nor against a gateway, or none failed.
-#define SIM_LOOK_TEXT_MAX (SIM_TEXT_MAX + 64)
+#define SIM_LOOK_TEXT_MAX (SIM_TEXT_MAX + WIRE_TASK_NAME_MAX + 128)
 bool sim_look_text(const struct sim_run_result *result, char out[SIM_LOOK_TEXT_MAX]);
 
 // Writes run.json, timeline.csv, latency.csv, coverage.csv, repro.txt and report.html into

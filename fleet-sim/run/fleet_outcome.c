@@ -9,6 +9,7 @@
 #include "report/thresholds.h"
 
 #include <string.h>
+#include <unistd.h>
 
 // A token that opens nothing: whatever else held, it was not what the run was to show.
 static bool nobody_enrolled(const struct sim_counters *counters)
@@ -39,6 +40,18 @@ static bool no_gateway(struct sim_run_result *result, const struct sim_ending *e
     return true;
 }
 
+// What they have to show: the credentials that a run before kept there, or a token to get some.
+static void tell_refused(struct sim_run_result *result)
+{
+    char kept[SIM_TEXT_MAX + 16];
+    (void)snprintf(kept, sizeof(kept), "%s/credentials", result->options->out);
+    bool found = result->options->credentials[0] == '\0' && access(kept, R_OK) == 0;
+    (void)snprintf(result->cause, SIM_CAUSE_MAX,
+                   "no device came online: the gateway refused them as nobody's or a stranger's: "
+                   "%s%s",
+                   found ? "--credentials " : "--enroll-token FILE", found ? kept : "");
+}
+
 // No device came so far that its check-in was answered.
 static bool nobody_online(struct sim_run_result *result)
 {
@@ -64,9 +77,7 @@ static bool nobody_online(struct sim_run_result *result)
                        "the gateway refused every enrolment: it does not take the token of "
                        "--enroll-token");
     } else if (counters->unauthorized > 0) {
-        (void)snprintf(result->cause, SIM_CAUSE_MAX,
-                       "no device came online: the gateway refused them as nobody's or a "
-                       "stranger's: --enroll-token FILE");
+        tell_refused(result);
     } else {
         (void)snprintf(result->cause, SIM_CAUSE_MAX,
                        "no device came online: %llu of %u came up, and no check-in was answered "

@@ -4,7 +4,9 @@
 #include "report/thresholds.h"
 #include "run/fleet_outcome.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct world {
     struct sim_options options;
@@ -135,6 +137,27 @@ static void with_connections_that_never_came_up(void **state)
     judged(SIM_OUTCOME_INTERRUPTED, "");
 }
 
+// A run before kept them in the folder of this one's reports.
+static void credentials_of_before_are_named(void)
+{
+    char dir[] = "/tmp/walle-outcome-XXXXXX";
+    char kept[64];
+    char said[128];
+    assert_non_null(mkdtemp(dir));
+    (void)snprintf(kept, sizeof(kept), "%s/credentials", dir);
+    FILE *file = fopen(kept, "we");
+    assert_non_null(file);
+    assert_int_equal(fclose(file), 0);
+    remote();
+    world.result.counters.checkins = 0;
+    world.result.counters.unauthorized = 3;
+    (void)snprintf(world.options.out, sizeof(world.options.out), "%s", dir);
+    (void)snprintf(said, sizeof(said), "stranger's: --credentials %s", kept);
+    judged(SIM_OUTCOME_NOBODY_ONLINE, said);
+    assert_int_equal(remove(kept), 0);
+    assert_int_equal(rmdir(dir), 0);
+}
+
 static void with_nobody_online(void **state)
 {
     (void)state;
@@ -145,6 +168,7 @@ static void with_nobody_online(void **state)
     world.result.counters.checkins = 0;
     world.result.counters.unauthorized = 3;
     judged(SIM_OUTCOME_NOBODY_ONLINE, "nobody's or a stranger's: --enroll-token FILE");
+    credentials_of_before_are_named();
     remote();
     world.result.counters.checkins = 0;
     world.result.counters.unauthorized = 3;

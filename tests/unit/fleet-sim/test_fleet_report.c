@@ -404,6 +404,30 @@ static void an_axis_of_its_own(void **state)
     free(text);
 }
 
+// What the log and the page print can be pasted.
+static void the_command_that_looks_is_whole(void **state)
+{
+    (void)state;
+    static struct sim_options options = {.host = "127.0.0.1", .port = 8443, .tls = true};
+    static struct sim_run_result result;
+    char look[SIM_LOOK_TEXT_MAX];
+    result = (struct sim_run_result){.options = &options, .about = {.task = "shop/score"}};
+    assert_false(sim_look_text(&result, look)); // nothing failed
+    result.failing[0].devices = result.failing[0].told = 1;
+    result.failing[0].first[0].id = 0xabc;
+    assert_true(sim_look_text(&result, look));
+    assert_string_equal(look, "walle device why 0000000000000abc --task shop/score");
+    options.tls = false;
+    options.port = 8080;
+    assert_true(sim_look_text(&result, look));
+    assert_string_equal(look, "walle device why 0000000000000abc --task shop/score --gateway "
+                              "http://127.0.0.1:8080");
+    (void)snprintf(options.virtual_dir, sizeof(options.virtual_dir), "gateway");
+    (void)snprintf(options.out, sizeof(options.out), "out");
+    assert_true(sim_look_text(&result, look));
+    assert_string_equal(look, "walle-fleet-sim replay out --device 0000000000000abc");
+}
+
 // ---- What the gateway believes ----
 
 static void the_truth_gap_is_named(void **state)
@@ -618,10 +642,15 @@ static void files_are_well_formed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(planted_slices_are_found),  cmocka_unit_test(too_little_names_no_slice),
-        cmocka_unit_test(wilson_intervals),          cmocka_unit_test(labels_find_a_place),
-        cmocka_unit_test(an_axis_of_its_own),        cmocka_unit_test(the_truth_gap_is_named),
-        cmocka_unit_test(counts_begin_with_the_run), cmocka_unit_test(a_late_generator_is_named),
+        cmocka_unit_test(planted_slices_are_found),
+        cmocka_unit_test(too_little_names_no_slice),
+        cmocka_unit_test(wilson_intervals),
+        cmocka_unit_test(labels_find_a_place),
+        cmocka_unit_test(an_axis_of_its_own),
+        cmocka_unit_test(the_command_that_looks_is_whole),
+        cmocka_unit_test(the_truth_gap_is_named),
+        cmocka_unit_test(counts_begin_with_the_run),
+        cmocka_unit_test(a_late_generator_is_named),
         cmocka_unit_test(files_are_well_formed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
