@@ -19,10 +19,11 @@
 
 #include <stdio.h>
 
-#define SIM_BRANCHES_MAX   SIM_SERIES_MAX // the run as it was is the first
-#define SIM_BRANCH_NAME    32
-#define SIM_BRANCH_TEXT    512
-#define SIM_BRANCH_SECONDS 1000000u
+#define SIM_BRANCHES_MAX     SIM_SERIES_MAX // the run as it was is the first
+#define SIM_BRANCH_NAME      32
+#define SIM_BRANCH_TEXT      512
+#define SIM_BRANCH_SECONDS   1000000u
+#define SIM_FORK_VERSION_MAX 128u
 
 // What branches are compared by; NAN: there is no such thing in this branch.
 enum sim_fork_metric {
@@ -70,7 +71,7 @@ struct sim_fork {
     uint32_t at_s;
     uint32_t to_s; // 0: as far as the run went
     const char *json;
-    char version[128]; // that is compared, for people
+    char version[SIM_FORK_VERSION_MAX]; // that is compared: sim_fork_name
     char manifest[80];
     bool called_bad; // devices that ran it count as harmed
     struct sim_branch *branches;
@@ -87,6 +88,8 @@ BASE_NODISCARD enum base_status sim_branches_place(struct sim_fork *fork, struct
 // again, or the gateway refused a deed; INVALID: the run cannot be forked there; IO, NOMEM.
 BASE_NODISCARD enum base_status sim_fork_play(struct sim_fork *fork, FILE *log,
                                               struct base_error *error);
+// What a version is called here: its task, and what its release calls it.
+void sim_fork_name(const json_t *task, const json_t *version, char out[SIM_FORK_VERSION_MAX]);
 // What a branch left in a folder, into its `metrics` and what follows them. IO, INVALID, NOMEM.
 BASE_NODISCARD enum base_status sim_branch_read(const struct sim_fork *fork,
                                                 struct sim_branch *branch, const char *folder,

@@ -32,8 +32,6 @@ static enum base_status run_take(struct sim_fork *fork, const json_t *root,
                                  struct base_error *error)
 {
     const json_t *about = json_object_get(root, "about");
-    const char *task = json_string_value(json_object_get(about, "task"));
-    const char *version = json_string_value(json_object_get(about, "version"));
     const char *manifest = json_string_value(json_object_get(about, "manifest"));
     double duration_s = json_number_value(json_object_get(root, "duration_s"));
     size_t index;
@@ -54,8 +52,7 @@ static enum base_status run_take(struct sim_fork *fork, const json_t *root,
                               fork->to_s, fork->at_s);
     }
     (void)snprintf(fork->manifest, sizeof(fork->manifest), "%.79s", manifest);
-    (void)snprintf(fork->version, sizeof(fork->version), "%.70s %.50s", task != NULL ? task : "",
-                   version != NULL ? version : "");
+    sim_fork_name(json_object_get(about, "task"), json_object_get(about, "version"), fork->version);
     json_array_foreach(json_object_get(root, "versions"), index, item)
     {
         fork->called_bad = fork->called_bad || json_is_true(json_object_get(item, "bad"));

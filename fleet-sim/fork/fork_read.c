@@ -117,6 +117,14 @@ static enum base_status rows_read(const struct sim_fork *fork, struct sim_branch
                : base_error_set(error, status, "%.200s: %s", path, base_status_text(status));
 }
 
+void sim_fork_name(const json_t *task, const json_t *version, char out[SIM_FORK_VERSION_MAX])
+{
+    const char *of = json_string_value(task);
+    const char *label = json_string_value(version);
+    (void)snprintf(out, SIM_FORK_VERSION_MAX, "%.70s %.50s", of != NULL ? of : "",
+                   label != NULL ? label : "");
+}
+
 // ---- Numbers
 
 static const json_t *version_of(const json_t *root, const char *manifest)
@@ -206,21 +214,21 @@ static void totals_measure(struct sim_branch *branch, const json_t *root, const 
     }
 }
 
-// Of the version that is compared; a later one's is told where there is none.
+// Of the version that is compared, though no device met it in this branch; of several that is the
+// last one which was not over before the run.
 static void rollout_tell(const struct sim_fork *fork, struct sim_branch *branch, const json_t *root)
 {
-    const json_t *version = version_of(root, fork->manifest);
-    const char *label = json_string_value(json_object_get(version, "version"));
     size_t index;
     const json_t *rollout;
     branch->rollout[0] = '\0';
     json_array_foreach(json_object_get(root, "rollouts"), index, rollout)
     {
-        const char *of = json_string_value(json_object_get(rollout, "version"));
+        char name[SIM_FORK_VERSION_MAX];
         const char *state = json_string_value(json_object_get(rollout, "state"));
         const char *reason = json_string_value(json_object_get(rollout, "reason"));
-        bool own = label != NULL && of != NULL && strcmp(of, label) == 0;
-        if (own || branch->rollout[0] == '\0') {
+        bool old = json_is_true(json_object_get(rollout, "over_before"));
+        sim_fork_name(json_object_get(rollout, "task"), json_object_get(rollout, "version"), name);
+        if (strcmp(name, fork->version) == 0 && (!old || branch->rollout[0] == '\0')) {
             (void)snprintf(branch->rollout, sizeof(branch->rollout), "%.30s%s%.110s",
                            state != NULL ? state : "?",
                            reason != NULL && reason[0] != '\0' ? ": " : "",

@@ -6,7 +6,7 @@ import re
 import subprocess
 import unittest
 
-from fleet_folder import FleetFolder
+from fleet_folder import STAGES, FleetFolder
 from walle_stack import Stack, program
 
 DEVICES = 600
@@ -34,7 +34,7 @@ class FleetFork(unittest.TestCase):
     def run_fleet(cls, out, *arguments, status=0):
         text = cls.sim("run", *cls.folder.words(), "--devices", str(DEVICES), "--no-live", "--out", cls.stack.path(out), *arguments,
                        status=status)
-        if status not in (0, 1):
+        if status not in (0, 1, 99):
             return text
         with open(cls.stack.path(out, "run.json"), encoding="utf-8") as file:
             return json.load(file)
@@ -98,6 +98,34 @@ class FleetFork(unittest.TestCase):
         self.assertGreater(net["request_errors"], soon["request_errors"])
         self.assertGreater(net["ninety_nine_s"] or 500, soon["ninety_nine_s"])
         self.assertGreater(soon["ninety_nine_s"], was["ninety_nine_s"])
+
+    def test_every_answer_that_is_lost_is_a_request_in_vain(self):
+        """Each once, by the time-out of the device that asked; a fault of acts as one from the start."""
+        for name, words in (("lost", ("--act", "40 fault network:loss @ 20%", "--act", "200 calm")),
+                            ("mixed", ("--fault", "network:loss @ 10%", "--fault", "gateway:503 @ 10%", "--faults-until", "200"))):
+            result = self.run_fleet(name, "--duration", "400", "--arrival-rate", "20", "--checkin-interval", "30", *words,
+                                    "--threshold", "request_errors==0", status=99)
+            faults = result["faults"]
+            self.assertGreater(faults["network:loss"], 100, faults)
+            self.assertEqual(result["totals"]["request_errors"], sum(faults.values()), faults)
+            self.assertEqual([threshold["holds"] for threshold in result["thresholds"]], [False])
+
+    def test_the_end_told_is_of_the_version_compared(self):
+        """In a branch in which no device met it, too, and whatever else was released in that folder before."""
+        stack = Stack()
+        self.addCleanup(stack.__exit__, None, None, None)
+        folder = FleetFolder(stack)
+        stack.walle("rollout", "promote", folder.release("1.0.0", stages=STAGES[1:]), "--reason", "it is known")
+        # Of the two devices that have come by the fork it hardly ever means one.
+        folder.release("1.1.0", stages=[dict(STAGES[0], percent=5), STAGES[1]])
+        folder.stop()
+        out = stack.path("two")
+        self.sim("run", *folder.words(), "--devices", str(DEVICES), "--no-live", "--out", out, "--duration", "200", "--arrival-rate", "2",
+                 "--checkin-interval", "30", "--bad-version", "1.1.0", status=1)
+        _, found, branches = self.fork("--at", "1", "--branch", "pause", "--branch", "abort", out=out, status=1)
+        self.assertEqual(found["version"], "shop/score 1.1.0")
+        self.assertIn("paused", branches["pause"]["rollout"])
+        self.assertIn("an operator aborted it", branches["abort"]["rollout"])
 
     def test_a_fault_of_a_kind_that_the_run_has(self):
         """The run's own faults, from its start and of its acts, come as they came, whatever a branch adds of their kind."""
