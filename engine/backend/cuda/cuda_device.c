@@ -129,6 +129,7 @@ enum base_status eng_cuda_open(struct eng_device **out_device, struct base_error
     if (cuda == NULL) {
         return BASE_ERR_NOMEM;
     }
+    base_assert(port != NULL); // found, or an error was told
     cuda->port = port;
     cuda->base = (struct eng_device){
         .name = "cuda", .memory = &memory, .prepare = eng_cuda_prepare, .close = close_device};

@@ -3,6 +3,8 @@
 // only which of them the kernels have. Called by cuda_prepare.c on the planning thread.
 #include "backend/cuda/cuda_describe.h"
 
+#include "base/check.h"
+
 bool eng_cuda_is_int(enum eng_dtype dtype)
 {
     switch (dtype) {
@@ -114,6 +116,7 @@ static bool describe_expr(const struct eng_program *program, const struct eng_co
     if (!eng_cuda_is_f32(program, command) || expr->load_count + expr->op_count == 0) {
         return false;
     }
+    base_assert(expr->load_count <= ENG_EXPR_LOADS_MAX);
     for (uint32_t o = 0; o < expr->op_count; o++) {
         const struct eng_expr_op *op = &expr->ops[o];
         if (op->kind == ENG_EXPR_UNARY

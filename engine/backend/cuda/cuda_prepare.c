@@ -140,6 +140,7 @@ static enum base_status prepare_raster(const struct eng_prepare *ctx,
         describe_region(&command->u.raster.regions[i], (uint32_t)eng_dtype_bytes(desc->dtype),
                         &launches->list[launches->count++]);
     }
+    base_assert(launches->count <= count + 1); // what there is room for
     out_step->state = launches;
     out_step->kernel = "cuda.raster";
     return BASE_OK;

@@ -80,6 +80,7 @@ static bool describe_conv(const struct eng_program *program, const struct eng_co
         return false;
     }
     struct eng_cuda_conv *out = &wish->params.conv;
+    base_assert(y->desc.rank == conv->spatial + 2 && x->desc.rank == y->desc.rank);
     *out = (struct eng_cuda_conv){.batch = y->desc.dims[0],
                                   .groups = conv->groups,
                                   .taps = 1,

@@ -33,6 +33,7 @@ static bool describe_pool(const struct eng_program *program, const struct eng_co
         return false;
     }
     struct eng_cuda_pool *out = &wish->params.pool;
+    base_assert(y->desc.rank == pool->spatial + 2);
     *out = (struct eng_cuda_pool){.count = eng_desc_count(&y->desc),
                                   .fn = pool->fn,
                                   .count_include_pad = pool->count_include_pad,
