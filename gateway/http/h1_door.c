@@ -273,7 +273,7 @@ static void on_head(struct gw_h1_door *door)
         refuse(door, 400, "one host field is needed, at most one expect, and a path");
     } else if (!is_served(door, path)) {
         refuse(door, 505,
-               "HTTP/1.1 is for the console, /api/v1, /metrics, /healthz and /readyz; "
+               "HTTP/1.1 is for the console, /api/v1, /v2, /metrics, /healthz and /readyz; "
                "everything else speaks HTTP/2");
     } else {
         if (authority.data == NULL) {

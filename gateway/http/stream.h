@@ -146,7 +146,7 @@ void gw_stream_budget_limits(const struct gw_http_worker *worker, enum gw_budget
 
 // stream_reply.c: submits the work's reply (exchange.reply).
 void gw_stream_commit(struct gw_stream *stream);
-// Submits a problem document (RFC 9457) as the reply.
+// Submits a problem document (RFC 9457) as the reply; below /v2 {"error":DETAIL}.
 void gw_stream_problem(struct gw_stream *stream, int status, const char *detail);
 // Submits a reply whose body comes from `source`, NULL: it has none; header values must live as
 // long as the work.

@@ -10,6 +10,7 @@
 #include "http/proxy_ride.h"
 #include "http/tunnel_stream.h"
 #include "http/worker.h"
+#include "svc/route.h"
 #include "wire/http_status.h"
 
 #include <stdio.h>
@@ -278,17 +279,21 @@ void gw_stream_problem(struct gw_stream *stream, int status, const char *detail)
     struct gw_stream_work *work = stream->work;
     struct gw_reply *reply = &work->exchange.reply;
     char text[256];
+    bool oip = gw_route_has(&work->exchange, GW_ROUTE_OIP);
     int size =
-        snprintf(text, sizeof(text),
-                 "{\"type\":\"about:blank\",\"title\":\"%s\",\"status\":%d,\"detail\":\"%s\"}",
-                 wire_status_title(status), status, detail);
+        oip ? snprintf(text, sizeof(text), "{\"error\":\"%s\"}", detail)
+            : snprintf(
+                  text, sizeof(text),
+                  "{\"type\":\"about:blank\",\"title\":\"%s\",\"status\":%d,\"detail\":\"%s\"}",
+                  wire_status_title(status), status, detail);
     base_assert(size > 0 && (size_t)size < sizeof(text));
     reply->kind = GW_REPLY_BYTES;
     reply->status = status;
     reply->header_count = 0;
     reply->trailer_count = 0;
     reply->headers[reply->header_count++] =
-        (struct gw_header){BASE_STR("content-type"), BASE_STR("application/problem+json")};
+        (struct gw_header){BASE_STR("content-type"), oip ? BASE_STR("application/json")
+                                                         : BASE_STR("application/problem+json")};
     if (status == 503 || status == 429) {
         reply->headers[reply->header_count++] =
             (struct gw_header){BASE_STR("retry-after"), BASE_STR("5")};

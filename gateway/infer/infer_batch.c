@@ -11,7 +11,7 @@
 void gw_infer_queue_put(struct gw_infer_queue *queue, struct gw_infer_wait *wait)
 {
     uint32_t at = wait->priority;
-    base_check(at < GW_INFER_PRIORITIES && wait->rows > 0);
+    base_check(at < GW_INFER_PRIORITIES);
     wait->next = NULL;
     wait->prev = queue->last[at];
     if (wait->prev != NULL) {
@@ -58,7 +58,7 @@ static struct gw_infer_wait *after(const struct gw_infer_queue *queue,
 }
 
 // Those that go together with `head`, which is the first of them; how many. *out_full: no more rows
-// would fit.
+// would fit. A call without rows, or with more than a batch has, goes alone.
 static uint32_t gather(const struct gw_infer_queue *queue, struct gw_infer_wait *head,
                        uint32_t rows_max, struct gw_infer_wait **out, bool *out_full)
 {
@@ -69,13 +69,13 @@ static uint32_t gather(const struct gw_infer_queue *queue, struct gw_infer_wait 
         if (wait->shape != head->shape) {
             continue;
         }
-        if (count > 0 && wait->rows > rows_max - rows) {
+        if (count > 0 && (wait->rows == 0 || wait->rows > rows_max - rows)) {
             *out_full = true; // it is the first of the next one
             break;
         }
         out[count++] = wait;
         rows += wait->rows;
-        *out_full = rows >= rows_max || count == GW_INFER_BATCH_MAX;
+        *out_full = rows == 0 || rows >= rows_max || count == GW_INFER_BATCH_MAX;
     }
     return count;
 }

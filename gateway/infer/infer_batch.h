@@ -4,7 +4,8 @@
 // A batch is of one shape: calls whose inputs are equal but for the first dimension, whose rows are
 // put behind one another. It begins with the first call of the best priority, and takes others of
 // its shape, by priority, then by arrival. A full batch goes at once; one that is not waits for
-// more until its first call is `delay_us` old.
+// more until its first call is `delay_us` old. A call of no rows, or of more than a batch may have,
+// is a batch of its own.
 #ifndef GW_INFER_BATCH_H
 #define GW_INFER_BATCH_H
 
@@ -19,7 +20,7 @@ struct gw_infer_wait {
     uint64_t shape;       // a hash: equal ones may be in one batch
     uint64_t arrived_us;  // monotonic
     uint64_t deadline_us; // the same; UINT64_MAX: none
-    uint32_t rows;        // at least 1
+    uint32_t rows;        // 1 of a model whose calls are never put together
     uint32_t priority;    // below GW_INFER_PRIORITIES
 };
 
@@ -56,7 +57,8 @@ uint64_t gw_infer_expected_us(const struct gw_infer_queue *queue,
                               const struct gw_infer_batch_rules *rules,
                               const struct gw_infer_pace *pace, uint32_t priority);
 
-// Rows that a batch is planned for: the next power of two, so that a model has few plans.
+// Rows, 1 to rows_max, that a batch is planned for: the next power of two, so that a model has few
+// plans.
 uint32_t gw_infer_plan_rows(uint32_t rows, uint32_t rows_max);
 
 #endif

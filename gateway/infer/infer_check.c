@@ -3,8 +3,13 @@
 // on the caller's thread and without the lock; nothing here has state.
 #include "infer/infer_private.h"
 
+#include "infer/dtype/oip_dtype.h"
+
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+
+#define DESC_TEXT_MAX 64u
 
 uint64_t gw_infer_shape_of(const struct gw_infer_version *version, const struct eng_desc *desc,
                            uint64_t before)
@@ -44,24 +49,34 @@ static int64_t output_index(const struct eng_model *model, struct base_str name)
     return -1;
 }
 
+// As callers know it: the protocol's name of the type, and the shape unless `bare`.
+static const char *desc_text(const struct eng_desc *desc, bool bare, char out[DESC_TEXT_MAX])
+{
+    char text[DESC_TEXT_MAX];
+    struct base_str type = gw_oip_dtype_name(desc->dtype);
+    const char *shape = strchr(eng_desc_text(desc, text, sizeof(text)), '[');
+    if (type.size == 0) { // the protocol has none
+        type = base_str_of(eng_dtype_name(desc->dtype));
+    }
+    (void)snprintf(out, DESC_TEXT_MAX, "%.*s%s", (int)type.size, type.data,
+                   shape != NULL && !bare ? shape : "");
+    return out;
+}
+
 static enum base_status check_input(const struct eng_port_info *port,
                                     const struct gw_infer_tensor *tensor, struct base_error *error)
 {
-    bool fits = !port->has_shape || port->desc.rank == tensor->desc.rank;
-    if (port->desc.dtype != tensor->desc.dtype) {
-        return base_error_set(error, BASE_ERR_INVALID, "input '%.60s': is %s, the model takes %s",
-                              port->name, eng_dtype_name(tensor->desc.dtype),
-                              eng_dtype_name(port->desc.dtype));
-    }
+    char given[DESC_TEXT_MAX];
+    char wanted[DESC_TEXT_MAX];
+    bool same = port->desc.dtype == tensor->desc.dtype;
+    bool fits = same && (!port->has_shape || port->desc.rank == tensor->desc.rank);
     for (uint32_t i = 0; port->has_shape && fits && i < port->desc.rank; i++) {
         fits = port->desc.dims[i] < 0 || port->desc.dims[i] == tensor->desc.dims[i];
     }
     if (!fits) {
-        char given[64];
-        char wanted[64];
         return base_error_set(error, BASE_ERR_INVALID, "input '%.40s': is %s, the model takes %s",
-                              port->name, eng_desc_text(&tensor->desc, given, sizeof(given)),
-                              eng_desc_text(&port->desc, wanted, sizeof(wanted)));
+                              port->name, desc_text(&tensor->desc, !same, given),
+                              desc_text(&port->desc, !same, wanted));
     }
     return BASE_OK;
 }
@@ -126,10 +141,8 @@ static enum base_status take_rows(const struct gw_infer_version *version,
                                   eng_model_input(version->engine, 0)->name);
         }
     }
-    if (rows < 1 || rows > version->rules.rows_max) {
-        return base_error_set(&ticket->error, rows < 1 ? BASE_ERR_INVALID : BASE_ERR_TOO_LARGE,
-                              "%" PRId64 " rows: the model takes 1 to %u in a call", rows,
-                              version->rules.rows_max);
+    if (rows > UINT32_MAX) { // of no bytes each
+        return base_error_set(&ticket->error, BASE_ERR_TOO_LARGE, "%" PRId64 " rows", rows);
     }
     ticket->wait.rows = (uint32_t)rows;
     return BASE_OK;

@@ -57,6 +57,14 @@ struct gw_infer_version *gw_infer_find(struct gw_infer_service *service, struct 
             return found->versions[i];
         }
     }
+    for (uint32_t i = 0; i < found->failed_count; i++) {
+        const struct gw_infer_failed *failed = &found->failed[i];
+        if (base_str_equal(version, base_str_of(failed->text))) {
+            (void)base_error_set(error, BASE_ERR_CONFLICT, "version %s is not loaded: %s",
+                                 failed->text, failed->reason);
+            return NULL;
+        }
+    }
     (void)base_error_set(error, BASE_ERR_NOT_FOUND, "model '%s': version '%.*s' is not served",
                          found->name, shown(version), version.data);
     return NULL;
@@ -112,19 +120,13 @@ static bool warm_desc(const struct eng_port_info *port, uint32_t rows, struct en
     return port->has_shape;
 }
 
-// Plans a session for so many rows, where the file says what else there is; it waits for the first
-// call.
-static enum base_status warm(const struct gw_infer_service *service,
-                             struct gw_infer_version *version, uint32_t rows,
-                             struct base_error *error)
+// Plans the session for so many rows, where the file says what else there is; it waits for the
+// first call. It is used up.
+static enum base_status warm(struct gw_infer_version *version, struct gw_infer_session *session,
+                             uint32_t rows, struct base_error *error)
 {
-    struct gw_infer_session *session = calloc(1, sizeof(*session));
-    const struct eng_session_options options = {.memory_bytes_max = service->memory_bytes_max};
     size_t count = eng_model_input_count(version->engine);
-    if (session == NULL) {
-        return base_error_set(error, BASE_ERR_NOMEM, "no memory for a session");
-    }
-    enum base_status status = eng_session_new(version->engine, &options, &session->engine, error);
+    enum base_status status = BASE_OK;
     bool known = true;
     for (size_t i = 0; status == BASE_OK && known && i < count; i++) {
         struct eng_desc desc;
@@ -142,28 +144,33 @@ static enum base_status warm(const struct gw_infer_service *service,
         free(session);
         return status;
     }
-    session->rows = version->by_rows ? rows : 0;
+    session->rows = version->by_rows && rows <= version->rules.rows_max ? rows : 0;
     session->next = version->idle;
     version->idle = session;
     version->session_count++;
     return BASE_OK;
 }
 
-// A model may refuse the zeros it is planned with: that is no reason not to serve it.
-static void warm_all(const struct gw_infer_service *service, struct gw_infer_version *version,
-                     const struct gw_infer_settings *settings)
+// A model may refuse the zeros it is planned with: that is no reason not to serve it. One without
+// sessions cannot be served.
+static enum base_status warm_all(const struct gw_infer_service *service,
+                                 struct gw_infer_version *version,
+                                 const struct gw_infer_settings *settings, struct base_error *error)
 {
     uint32_t count = settings->warm_count > 0 ? settings->warm_count : 1;
     for (uint32_t i = 0; i < count; i++) {
         struct base_error why = {0};
         uint32_t rows = settings->warm_count > 0 ? settings->warm_rows[i] : 1;
-        uint32_t planned =
-            version->by_rows ? gw_infer_plan_rows(rows, version->rules.rows_max) : rows;
-        if (warm(service, version, planned, &why) != BASE_OK) {
+        bool fits = version->by_rows && rows <= version->rules.rows_max;
+        uint32_t planned = fits ? gw_infer_plan_rows(rows, version->rules.rows_max) : rows;
+        struct gw_infer_session *session = NULL;
+        BASE_TRY(gw_infer_session_new(service, version, &session, error));
+        if (warm(version, session, planned, &why) != BASE_OK) {
             base_log_warn(service->log, "infer", "%s/%s: not planned ahead: %s", version->name,
                           version->text, why.text);
         }
     }
+    return BASE_OK;
 }
 
 static enum base_status make_version(const struct gw_infer_service *service,
@@ -192,12 +199,14 @@ static enum base_status make_version(const struct gw_infer_service *service,
         return status;
     }
     status = check_ports(version, &why);
+    if (status == BASE_OK) {
+        status = warm_all(service, version, settings, &why);
+    }
     if (status != BASE_OK) {
         (void)base_error_set(error, status, "%.40s/%s: %s", found->name, version->text, why.text);
         gw_infer_version_free(version);
         return status;
     }
-    warm_all(service, version, settings);
     *out = version;
     return BASE_OK;
 }
@@ -206,22 +215,46 @@ static enum base_status make_version(const struct gw_infer_service *service,
 struct load {
     struct gw_infer_found found;
     struct gw_infer_version *versions[GW_INFER_VERSIONS_MAX];
+    uint32_t version_count;
+    struct gw_infer_failed failed[GW_INFER_VERSIONS_MAX];
+    uint32_t failed_count;
+    bool first; // at the start: what can be served is
 };
 
+static void drop_all(struct load *load)
+{
+    while (load->version_count > 0) {
+        gw_infer_version_free(load->versions[--load->version_count]);
+    }
+}
+
+// All that are to be served, or none; of the first load those that can be, or the ones below. The
+// error is that of the highest.
 static enum base_status make_all(const struct gw_infer_service *service, struct load *load,
                                  struct base_error *error)
 {
-    for (uint32_t i = 0; i < load->found.version_count; i++) {
-        enum base_status status =
-            make_version(service, &load->found, load->found.versions[i], &load->versions[i], error);
-        if (status != BASE_OK) {
-            while (i > 0) {
-                gw_infer_version_free(load->versions[--i]);
-            }
-            return status;
+    const struct gw_infer_found *found = &load->found;
+    uint32_t count = load->first ? found->known_count : found->version_count;
+    for (uint32_t i = 0; i < count && load->version_count < found->version_count; i++) {
+        struct base_error why = {0};
+        if (make_version(service, found, found->versions[i], &load->versions[load->version_count],
+                         &why) == BASE_OK) {
+            load->version_count++;
+            continue;
+        }
+        struct gw_infer_failed *failed = &load->failed[load->failed_count];
+        (void)snprintf(failed->text, sizeof(failed->text), "%llu",
+                       (unsigned long long)found->versions[i]);
+        (void)snprintf(failed->reason, sizeof(failed->reason), "%s", why.text);
+        if (load->failed_count++ == 0) {
+            *error = why;
+        }
+        if (!load->first) {
+            drop_all(load);
+            break;
         }
     }
-    return BASE_OK;
+    return load->version_count > 0 ? BASE_OK : error->status;
 }
 
 // With the lock: is none of its names another model's?
@@ -241,17 +274,17 @@ static enum base_status check_names(struct gw_infer_service *service, const stru
 }
 
 // With the lock. The model of this name, which may be new. NULL: there are too many, or no memory.
-static struct gw_infer_model *place(struct gw_infer_service *service, const char *name)
+static struct gw_infer_model *place(struct gw_infer_service *service, struct base_str name)
 {
     for (uint32_t i = 0; i < service->model_count; i++) {
-        if (strcmp(service->models[i]->name, name) == 0) {
+        if (base_str_equal(name, base_str_of(service->models[i]->name))) {
             return service->models[i];
         }
     }
     struct gw_infer_model *model =
         service->model_count < GW_INFER_MODELS_MAX ? calloc(1, sizeof(*model)) : NULL;
     if (model != NULL) {
-        (void)snprintf(model->name, sizeof(model->name), "%s", name);
+        (void)snprintf(model->name, sizeof(model->name), "%.*s", (int)name.size, name.data);
         service->models[service->model_count++] = model;
     }
     return model;
@@ -264,6 +297,7 @@ static void retire(struct gw_infer_service *service, struct gw_infer_model *mode
         gw_infer_version_drop(service, model->versions[i], ends);
     }
     model->version_count = 0;
+    model->failed_count = 0;
 }
 
 // With the lock: the new versions take the place of the old ones.
@@ -272,24 +306,30 @@ static void install(struct gw_infer_service *service, struct gw_infer_model *mod
 {
     retire(service, model, ends);
     model->settings = load->found.settings;
-    model->version_count = load->found.version_count;
+    model->version_count = load->version_count;
+    model->failed_count = load->failed_count;
+    memcpy(model->failed, load->failed, sizeof(model->failed));
     model->reason[0] = '\0';
-    for (uint32_t i = 0; i < load->found.version_count; i++) {
+    for (uint32_t i = 0; i < load->version_count; i++) {
         model->versions[i] = load->versions[i];
         model->versions[i]->next = service->versions;
         service->versions = model->versions[i];
     }
 }
 
-// Why it is not loaded, for those who ask later. Not of names that are no model's.
+// Why it is not loaded, for those who ask later. Not of names that nothing in the folder has. What
+// can be no model, or has no version, is in nobody's way.
 static void note_failure(struct gw_infer_service *service, const struct load *load,
-                         const struct base_error *error)
+                         struct base_str name, const struct base_error *error)
 {
+    const struct gw_infer_found *found = &load->found;
     pthread_mutex_lock(&service->lock);
     struct gw_infer_model *model =
-        load->found.version_count > 0 ? place(service, load->found.name) : NULL;
+        load->first || found->version_count > 0 ? place(service, name) : NULL;
     if (model != NULL && model->version_count == 0) {
-        model->wanted = true;
+        model->wanted =
+            gw_infer_name_ok(name) && (error->status != BASE_ERR_NOT_FOUND ||
+                                       found->version_count + found->settings.version_count > 0);
         (void)snprintf(model->reason, sizeof(model->reason), "%s", error->text);
     }
     pthread_mutex_unlock(&service->lock);
@@ -300,9 +340,13 @@ static enum base_status load_model(struct gw_infer_service *service, struct load
 {
     struct gw_infer_ends ends = {0};
     BASE_TRY(make_all(service, load, error));
+    for (uint32_t i = 0; i < load->failed_count; i++) {
+        base_log_error(service->log, "infer", "not loaded: %s", load->failed[i].reason);
+    }
     pthread_mutex_lock(&service->lock);
     enum base_status status = check_names(service, load, error);
-    struct gw_infer_model *model = status == BASE_OK ? place(service, load->found.name) : NULL;
+    struct gw_infer_model *model =
+        status == BASE_OK ? place(service, base_str_of(load->found.name)) : NULL;
     if (model != NULL) {
         model->wanted = true;
         install(service, model, load, &ends);
@@ -312,36 +356,52 @@ static enum base_status load_model(struct gw_infer_service *service, struct load
     }
     pthread_mutex_unlock(&service->lock);
     gw_infer_ends_run(&ends);
-    for (uint32_t i = 0; status != BASE_OK && i < load->found.version_count; i++) {
-        gw_infer_version_free(load->versions[i]);
+    if (status != BASE_OK) {
+        drop_all(load);
     }
     return status;
+}
+
+// `why` says how it ended.
+static void load_by_name(struct gw_infer_service *service, struct base_str model, bool first,
+                         struct base_error *why)
+{
+    struct load *load = calloc(1, sizeof(*load));
+    if (load == NULL) {
+        (void)base_error_set(why, BASE_ERR_NOMEM, "no memory to load a model");
+        base_log_error(service->log, "infer", "not loaded: %s", why->text);
+        return;
+    }
+    load->first = first;
+    pthread_mutex_lock(&service->load_lock);
+    enum base_status status = gw_infer_repository_look(service->dir, model, &load->found, why);
+    if (status == BASE_OK) {
+        status = load_model(service, load, why);
+    }
+    why->status = status;
+    if (status == BASE_OK) {
+        base_log_info(service->log, "infer", "loaded %s, %u version(s), the default %s",
+                      load->found.name, load->version_count, load->versions[0]->text);
+    } else {
+        base_log_error(service->log, "infer", "not loaded: %s", why->text);
+        note_failure(service, load, model, why);
+    }
+    pthread_mutex_unlock(&service->load_lock);
+    free(load);
 }
 
 enum base_status gw_infer_load(struct gw_infer_service *service, struct base_str model,
                                struct base_error *error)
 {
     struct base_error why = {0};
-    struct load *load = calloc(1, sizeof(*load));
-    if (load == NULL) {
-        return base_error_set(error, BASE_ERR_NOMEM, "no memory to load a model");
-    }
-    pthread_mutex_lock(&service->load_lock);
-    enum base_status status = gw_infer_repository_look(service->dir, model, &load->found, &why);
-    if (status == BASE_OK) {
-        status = load_model(service, load, &why);
-    }
-    if (status == BASE_OK) {
-        base_log_info(service->log, "infer", "loaded %s, %u version(s), the default %llu",
-                      load->found.name, load->found.version_count,
-                      (unsigned long long)load->found.versions[0]);
-    } else {
-        note_failure(service, load, &why);
-        (void)base_error_set(error, status, "%s", why.text);
-    }
-    pthread_mutex_unlock(&service->load_lock);
-    free(load);
-    return status;
+    load_by_name(service, model, false, &why);
+    return why.status == BASE_OK ? BASE_OK : base_error_set(error, why.status, "%s", why.text);
+}
+
+void gw_infer_load_first(struct gw_infer_service *service, struct base_str name)
+{
+    struct base_error why = {0};
+    load_by_name(service, name, true, &why);
 }
 
 enum base_status gw_infer_unload(struct gw_infer_service *service, struct base_str model,
@@ -355,6 +415,7 @@ enum base_status gw_infer_unload(struct gw_infer_service *service, struct base_s
     if (loaded) {
         retire(service, found, &ends);
         found->wanted = false;
+        (void)snprintf(found->reason, sizeof(found->reason), "unloaded by an operator");
     }
     pthread_mutex_unlock(&service->lock);
     gw_infer_ends_run(&ends);
@@ -458,6 +519,12 @@ static bool copy_rows(const struct gw_infer_model *model, struct base_arena *are
         fits = copy_text(arena, model->name, &row->name) &&
                copy_text(arena, version->text, &row->version);
     }
+    for (uint32_t i = 0; fits && i < model->failed_count; i++) {
+        struct gw_infer_row *row = &rows[(*count)++];
+        fits = copy_text(arena, model->name, &row->name) &&
+               copy_text(arena, model->failed[i].text, &row->version) &&
+               copy_text(arena, model->failed[i].reason, &row->reason);
+    }
     if (model->version_count == 0) {
         struct gw_infer_row *row = &rows[(*count)++];
         fits = copy_text(arena, model->name, &row->name) &&
@@ -476,7 +543,7 @@ enum base_status gw_infer_rows(struct gw_infer_service *service, const struct gw
     const struct gw_infer_model *only =
         named->model.size > 0 ? find_model(service, named->model) : NULL;
     for (uint32_t i = 0; i < service->model_count; i++) {
-        max += service->models[i]->version_count + 1;
+        max += service->models[i]->version_count + service->models[i]->failed_count + 1;
     }
     struct gw_infer_row *rows = base_arena_zalloc(arena, (max + 1) * sizeof(*rows));
     bool fits = rows != NULL;

@@ -3,7 +3,7 @@
 #ifndef GW_INFER_PRIVATE_H
 #define GW_INFER_PRIVATE_H
 
-#include "infer/infer_repository.h"
+#include "infer/infer_model.h"
 #include "infer/infer_service.h"
 
 #include <pthread.h>
@@ -34,15 +34,6 @@ struct gw_infer_version {
     struct gw_infer_session *idle; // used last first
     uint64_t batch_us;             // a moving mean
     struct gw_infer_figures figures;
-};
-
-struct gw_infer_model {
-    char name[GW_INFER_MODEL_NAME_MAX + 1];
-    struct gw_infer_settings settings;
-    struct gw_infer_version *versions[GW_INFER_VERSIONS_MAX]; // the highest first
-    uint32_t version_count;                                   // 0: not loaded
-    bool wanted;                                              // it was to be loaded
-    char reason[BASE_ERROR_TEXT_MAX];                         // why it is not
 };
 
 struct gw_infer_service {
@@ -79,7 +70,8 @@ struct gw_infer_ends {
     struct gw_infer_version *dead;
 };
 
-// With the lock: the ticket is done; it leaves its queue or its batch.
+// With the lock: the ticket is done; it leaves its queue or its batch. An error without a text gets
+// that of its status.
 void gw_infer_end(struct gw_infer_service *service, struct gw_infer_ticket *ticket,
                   enum base_status status, struct gw_infer_ends *ends);
 void gw_infer_version_drop(struct gw_infer_service *service, struct gw_infer_version *version,

@@ -66,19 +66,32 @@ struct listing {
     struct gw_infer_names *names;
 };
 
+// The name, or what is told of one that no model can have.
+static void show_name(const char *name, char out[GW_INFER_MODEL_NAME_MAX + 1])
+{
+    size_t size = 0;
+    for (; name[size] != '\0' && size < GW_INFER_MODEL_NAME_MAX; size++) {
+        out[size] = name[size] >= ' ' && name[size] <= '~' ? name[size] : '?';
+    }
+    if (name[size] != '\0') {
+        out[size - 1] = '?';
+    }
+    out[size] = '\0';
+}
+
 static enum base_status take_model(void *ctx, const char *name)
 {
     struct listing *listing = ctx;
     struct gw_infer_names *names = listing->names;
     struct stat about;
-    if (!gw_infer_name_ok(base_str_of(name)) ||
-        fstatat(listing->dir, name, &about, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(about.st_mode)) {
+    if (name[0] == '.' || fstatat(listing->dir, name, &about, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISDIR(about.st_mode)) {
         return BASE_OK;
     }
     if (names->count == GW_INFER_MODELS_MAX) {
         return BASE_ERR_LIMIT;
     }
-    (void)snprintf(names->names[names->count++], sizeof(names->names[0]), "%s", name);
+    show_name(name, names->names[names->count++]);
     return BASE_OK;
 }
 
@@ -144,7 +157,8 @@ static bool wanted(const struct gw_infer_settings *settings, uint64_t version)
     return settings->version_count == 0;
 }
 
-// Keeps the versions to be served in order; without a policy the highest alone.
+// Keeps the versions in order: those to be served, all of which must fit; without a policy the
+// highest there are.
 static enum base_status take_version(void *ctx, const char *name)
 {
     struct gw_infer_found *found = ctx;
@@ -154,15 +168,15 @@ static enum base_status take_version(void *ctx, const char *name)
         return BASE_OK;
     }
     bool several = settings->all_versions || settings->version_count > 0;
-    if (!several) {
-        found->versions[0] = version > found->versions[0] ? version : found->versions[0];
-        found->version_count = 1;
-        return BASE_OK;
+    uint32_t at = found->known_count;
+    if (at == GW_INFER_VERSIONS_MAX) {
+        if (several || found->versions[--at] > version) {
+            return several ? BASE_ERR_LIMIT : BASE_OK;
+        }
+    } else {
+        found->known_count++;
     }
-    if (found->version_count == GW_INFER_VERSIONS_MAX) {
-        return BASE_ERR_LIMIT;
-    }
-    uint32_t at = found->version_count++;
+    found->version_count = several ? found->known_count : 1;
     for (; at > 0 && found->versions[at - 1] < version; at--) {
         found->versions[at] = found->versions[at - 1];
     }
@@ -197,7 +211,9 @@ enum base_status gw_infer_repository_look(const char *dir, struct base_str name,
     int folder = -1;
     if (!gw_infer_name_ok(name)) {
         return base_error_set(error, BASE_ERR_INVALID,
-                              "a model's name is 1 to %u of A-Z a-z 0-9 . _ - with no dot in front",
+                              "'%.*s': a model's name is 1 to %u of A-Z a-z 0-9 . _ - with no dot "
+                              "in front",
+                              name.size < 60 ? (int)name.size : 60, name.data,
                               GW_INFER_MODEL_NAME_MAX);
     }
     memset(out, 0, sizeof(*out));

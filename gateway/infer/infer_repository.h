@@ -4,7 +4,8 @@
 //     DIR/MODEL/model.conf            how it is served (infer_settings.h); may be missing
 //
 // Names come from callers, so one that is not a plain name is refused before the disk is asked, and
-// no link is followed below DIR. Entries with other names are left alone. No state; any thread.
+// no link is followed below DIR. Entries that are no folders, or have a dot in front, are left
+// alone. No state; any thread.
 #ifndef GW_INFER_REPOSITORY_H
 #define GW_INFER_REPOSITORY_H
 
@@ -18,15 +19,18 @@
 
 struct gw_infer_names {
     uint32_t count;
-    char names[GW_INFER_MODELS_MAX][GW_INFER_MODEL_NAME_MAX + 1]; // in the order of the alphabet
+    // In the order of the alphabet. One that no model can have is here to be told of: what is not
+    // plain is '?', and so is the last of one that is too long.
+    char names[GW_INFER_MODELS_MAX][GW_INFER_MODEL_NAME_MAX + 1];
 };
 
 // A model as its folder says.
 struct gw_infer_found {
     char name[GW_INFER_MODEL_NAME_MAX + 1];
     struct gw_infer_settings settings;
-    uint64_t versions[GW_INFER_VERSIONS_MAX]; // to be served, the highest first
-    uint32_t version_count;                   // at least 1
+    uint64_t versions[GW_INFER_VERSIONS_MAX]; // the highest first
+    uint32_t version_count;                   // to be served, at least 1
+    uint32_t known_count; // `latest`: and what may take its place, when it does not load
 };
 
 // All models there are. NOT_FOUND, INVALID, IO: DIR; LIMIT: more than GW_INFER_MODELS_MAX.

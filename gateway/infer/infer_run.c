@@ -80,7 +80,7 @@ static bool pick(struct gw_infer_service *service, struct gw_infer_batch *batch,
     return false;
 }
 
-// ---- Sessions, with the lock
+// ---- Sessions, with the lock but for their making
 
 // One that is planned for this, else none while there may be more, else the one unused longest.
 static struct gw_infer_session *take_session(struct gw_infer_version *version, uint64_t shape,
@@ -104,6 +104,24 @@ static struct gw_infer_session *take_session(struct gw_infer_version *version, u
     return session;
 }
 
+enum base_status gw_infer_session_new(const struct gw_infer_service *service,
+                                      const struct gw_infer_version *version,
+                                      struct gw_infer_session **out, struct base_error *error)
+{
+    const struct eng_session_options options = {.memory_bytes_max = service->memory_bytes_max};
+    struct gw_infer_session *session = calloc(1, sizeof(*session));
+    if (session == NULL) {
+        return base_error_set(error, BASE_ERR_NOMEM, "no memory for a session");
+    }
+    enum base_status status = eng_session_new(version->engine, &options, &session->engine, error);
+    if (status != BASE_OK) {
+        free(session);
+        return status;
+    }
+    *out = session;
+    return BASE_OK;
+}
+
 static void give_session(struct gw_infer_version *version, struct gw_infer_session *session)
 {
     if (session == NULL) {
@@ -116,25 +134,16 @@ static void give_session(struct gw_infer_version *version, struct gw_infer_sessi
 
 // ---- Inputs
 
+// No fault of the call, whatever the engine says of it.
 static enum base_status make_session(const struct gw_infer_service *service,
                                      struct gw_infer_batch *batch, struct base_error *error)
 {
-    const struct eng_session_options options = {.memory_bytes_max = service->memory_bytes_max};
-    if (batch->session != NULL) {
+    struct base_error why = {0};
+    if (batch->session != NULL ||
+        gw_infer_session_new(service, batch->version, &batch->session, &why) == BASE_OK) {
         return BASE_OK;
     }
-    struct gw_infer_session *session = calloc(1, sizeof(*session));
-    if (session == NULL) {
-        return base_error_set(error, BASE_ERR_NOMEM, "no memory for a session");
-    }
-    enum base_status status =
-        eng_session_new(batch->version->engine, &options, &session->engine, error);
-    if (status != BASE_OK) {
-        free(session);
-        return status;
-    }
-    batch->session = session;
-    return BASE_OK;
+    return base_error_set(error, BASE_ERR_BUSY, "the model has no session: %s", why.text);
 }
 
 // The rows of all calls behind one another, and the last one again up to the planned number.
@@ -172,7 +181,7 @@ static enum base_status gather(const struct gw_infer_service *service, struct gw
     batch->session->shape = batch->shape;
     batch->session->rows = batch->rows;
     for (size_t i = 0; i < count; i++) {
-        if (batch->version->by_rows) {
+        if (batch->rows > 0) {
             BASE_TRY(gather_rows(batch, i, error));
             continue;
         }
@@ -207,7 +216,7 @@ static enum base_status copy_output(const struct gw_infer_batch *batch,
     BASE_TRY(eng_session_output(batch->session->engine, port, &array, &ticket->error));
     const uint8_t *data = array.data;
     out->desc = array.desc;
-    if (batch->version->by_rows) {
+    if (batch->rows > 0) {
         if (array.desc.rank == 0 || array.desc.dims[0] != batch->rows) {
             return base_error_set(&ticket->error, BASE_ERR_UNSUPPORTED,
                                   "output '%.60s' has not a row for each of the input: max_batch "
@@ -339,7 +348,9 @@ static void fail(struct gw_infer_service *service, struct gw_infer_batch *batch,
 {
     for (uint32_t i = 0; i < batch->count; i++) {
         if (batch->tickets[i] != NULL) {
-            batch->tickets[i]->error = *error;
+            if (error->status != BASE_ERR_TIMEOUT) { // which the service has words for
+                batch->tickets[i]->error = *error;
+            }
             gw_infer_end(service, batch->tickets[i], error->status, ends);
         }
     }
@@ -353,7 +364,8 @@ static bool serve(struct gw_infer_service *service, struct gw_infer_batch *batch
     struct gw_infer_version *version = batch->version;
     uint32_t last = batch->count - 1;
     uint32_t rows = batch->from[last] + batch->tickets[last]->wait.rows;
-    batch->rows = version->by_rows ? gw_infer_plan_rows(rows, version->rules.rows_max) : 0;
+    bool together = version->by_rows && rows > 0 && rows <= version->rules.rows_max;
+    batch->rows = together ? gw_infer_plan_rows(rows, version->rules.rows_max) : 0;
     batch->session = take_session(version, batch->shape, batch->rows);
     enum base_status status = run(service, batch, &error);
     bool again = status != BASE_OK && status != BASE_ERR_TIMEOUT && batch->count > 1;

@@ -14,7 +14,7 @@ struct gw_infer_batch {
     uint32_t count;
     uint32_t left; // of these
     uint64_t shape;
-    uint32_t rows;     // planned; by_rows alone
+    uint32_t rows;     // planned; 0: one call, with its inputs as they are
     _Atomic bool stop; // nobody waits for it any more
 };
 

@@ -94,6 +94,13 @@ static void count_end(struct gw_infer_ticket *ticket, enum base_status status)
                        status != BASE_ERR_TIMEOUT && status != BASE_ERR_CLOSED;
 }
 
+static const char *why_text(enum base_status status)
+{
+    return status == BASE_ERR_TIMEOUT  ? "not done within its timeout"
+           : status == BASE_ERR_CLOSED ? "the caller is gone"
+                                       : base_status_text(status);
+}
+
 static void list(struct gw_infer_service *service, struct gw_infer_ticket *ticket)
 {
     ticket->next = service->tickets;
@@ -132,6 +139,9 @@ void gw_infer_end(struct gw_infer_service *service, struct gw_infer_ticket *tick
     unlist(service, ticket);
     ticket->state = GW_INFER_DONE;
     ticket->status = status;
+    if (status != BASE_OK && ticket->error.text[0] == '\0') {
+        (void)base_error_set(&ticket->error, status, "%s", why_text(status));
+    }
     count_end(ticket, status);
     if (ticket->version != NULL) {
         gw_infer_version_drop(service, ticket->version, ends);
@@ -346,7 +356,6 @@ void gw_infer_cancel(struct gw_infer_service *service, struct gw_infer_ticket *t
     pthread_mutex_lock(&service->lock);
     if (ticket->state == GW_INFER_UNREAD || ticket->state == GW_INFER_WAITING ||
         ticket->state == GW_INFER_RUNNING) {
-        (void)base_error_set(&ticket->error, BASE_ERR_CLOSED, "the caller is gone");
         gw_infer_end(service, ticket, BASE_ERR_CLOSED, &ends);
     } else {
         ticket->cancelled = true;
@@ -373,7 +382,6 @@ static uint64_t end_overdue(struct gw_infer_service *service, uint64_t now_us,
         uint64_t deadline_us = ticket->wait.deadline_us;
         next = ticket->next;
         if (deadline_us <= now_us && !is_held(ticket)) {
-            (void)base_error_set(&ticket->error, BASE_ERR_TIMEOUT, "not done within its timeout");
             gw_infer_end(service, ticket, BASE_ERR_TIMEOUT, ends);
         } else if (deadline_us < look_us) {
             look_us = deadline_us;
@@ -431,7 +439,7 @@ static enum base_status start_threads(struct gw_infer_service *service, struct b
     return BASE_OK;
 }
 
-// What can be loaded is; what cannot says so.
+// What can be loaded is; what cannot is in the log and the index.
 static enum base_status load_all(struct gw_infer_service *service, struct base_error *error)
 {
     struct gw_infer_names *names = malloc(sizeof(*names));
@@ -440,13 +448,8 @@ static enum base_status load_all(struct gw_infer_service *service, struct base_e
     }
     enum base_status status = gw_infer_repository_list(service->dir, names, error);
     for (uint32_t i = 0; status == BASE_OK && i < names->count; i++) {
-        struct base_error why = {0};
-        struct base_str name = base_str_of(names->names[i]);
-        if (service->explicit_models) {
-            continue;
-        }
-        if (gw_infer_load(service, name, &why) != BASE_OK) {
-            base_log_error(service->log, "infer", "not loaded: %s", why.text);
+        if (!service->explicit_models) {
+            gw_infer_load_first(service, base_str_of(names->names[i]));
         }
     }
     free(names);

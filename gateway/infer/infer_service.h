@@ -138,7 +138,7 @@ struct gw_infer_figures {
 struct gw_infer_row {
     struct base_str name;
     struct base_str version; // empty: none is loaded
-    struct base_str reason;  // why not; empty: it is, or nobody wanted it
+    struct base_str reason;  // why not; empty: it is
     bool ready;
     struct gw_infer_figures figures;
 };

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/cursor.h"
+#include "svc/route.h"
 #include "wire/http_status.h"
 
 #include <stdarg.h>
@@ -89,6 +90,18 @@ static void put(struct base_writer *writer, struct base_str text)
     base_writer_bytes(writer, text.data, text.size);
 }
 
+// {"error":TEXT} into `out`; returns its size.
+static size_t error_write(struct base_str escaped, char *out, size_t capacity)
+{
+    struct base_writer writer;
+    base_writer_init(&writer, out, capacity);
+    put(&writer, BASE_STR("{\"error\":\""));
+    put(&writer, escaped);
+    put(&writer, BASE_STR("\"}"));
+    base_assert(writer.status == BASE_OK);
+    return base_writer_size(&writer);
+}
+
 // The document into `out`; returns its size.
 static size_t problem_write(int status, struct base_str escaped, char *out, size_t capacity)
 {
@@ -120,6 +133,11 @@ void gw_reply_problem(struct gw_exchange *exchange, int status, const char *deta
     char *body = base_arena_alloc(exchange->arena, capacity);
     if (body == NULL) {
         gw_reply_status(exchange, status);
+        return;
+    }
+    if (gw_route_has(exchange, GW_ROUTE_OIP)) {
+        size = error_write((struct base_str){escaped, size}, body, capacity);
+        gw_reply_body(exchange, status, BASE_STR("application/json"), body, size);
         return;
     }
     size = problem_write(status, (struct base_str){escaped, size}, body, capacity);

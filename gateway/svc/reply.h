@@ -14,7 +14,8 @@ void gw_reply_status(struct gw_exchange *exchange, int status);
 void gw_reply_body(struct gw_exchange *exchange, int status, struct base_str content_type,
                    const void *body, size_t size);
 // RFC 9457 problem: {"type":"about:blank","title":..,"status":..,"detail":..}. `detail` is cut at
-// 400 bytes; both texts are escaped.
+// 400 bytes; both texts are escaped. Below /v2 it is {"error":DETAIL}, as the inference protocol
+// has it.
 void gw_reply_problem(struct gw_exchange *exchange, int status, const char *detail_format, ...)
     BASE_PRINTF(3, 4);
 // Problem with the HTTP status that fits `status` of a failed call: INVALID and the other input

@@ -149,7 +149,6 @@ static bool wants_none(struct gw_worker *worker, struct gw_exchange *exchange, s
 #define BEGINS(text) PATH(text), GW_ROUTE_BEGINS
 #define TENANT(text) PATH(text), GW_ROUTE_TENANT
 #define TUNNEL_FLAGS (GW_ROUTE_DUPLEX | GW_ROUTE_EARLY)
-#define INFER_FLAGS  (GW_ROUTE_HTTP1 | GW_ROUTE_INFER)
 
 // The first that fits counts. The last ones keep from the upstream what looks like ours.
 static const struct gw_route routes[] = {
@@ -180,11 +179,11 @@ static const struct gw_route routes[] = {
      0, handle_api, gw_api_head},
     {BEGINS(GW_API_PATH), GW_ROUTE_ANY, GW_ROUTE_HTTP1, GW_FOR_OPERATORS, GW_BODY_PLAIN, 0,
      handle_api, gw_api_head},
-    {IS("/v2"), GW_ROUTE_ANY, INFER_FLAGS, GW_FOR_ANYBODY, GW_BODY_SMALL, 0, handle_infer,
+    {IS("/v2"), GW_ROUTE_ANY, GW_ROUTE_OIP, GW_FOR_ANYBODY, GW_BODY_SMALL, 0, handle_infer,
      wants_none},
-    {BEGINS("/v2/health/"), GW_ROUTE_ANY, INFER_FLAGS, GW_FOR_ANYBODY, GW_BODY_SMALL, 0,
+    {BEGINS("/v2/health/"), GW_ROUTE_ANY, GW_ROUTE_OIP, GW_FOR_ANYBODY, GW_BODY_SMALL, 0,
      handle_infer, wants_none},
-    {BEGINS("/v2/"), GW_ROUTE_ANY, INFER_FLAGS, GW_FOR_CALLERS, GW_BODY_INFER, 0, handle_infer,
+    {BEGINS("/v2/"), GW_ROUTE_ANY, GW_ROUTE_OIP, GW_FOR_CALLERS, GW_BODY_INFER, 0, handle_infer,
      gw_infer_head},
     {BEGINS("/inference.GRPCInferenceService/"), GW_ROUTE_POST, GW_ROUTE_INFER, GW_FOR_CALLERS,
      GW_BODY_INFER, 0, handle_infer_grpc, gw_infer_head},

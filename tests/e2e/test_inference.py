@@ -63,7 +63,9 @@ class Infer:
             [program("walle-infer"), "--models", models, "--dir", self.dir, "--listen", "127.0.0.1:0", "--tls", "127.0.0.1:0",
              "--threads", "1", *arguments], stdout=subprocess.PIPE, stderr=self.log, text=True)
         self.ports = {}
+        self.said = []
         for line in self.process.stdout:
+            self.said.append(line)
             found = re.match(r"listening (\w+) ([\d.]+):(\d+)", line)
             if found:
                 self.ports[found.group(1)] = int(found.group(3))
@@ -163,6 +165,7 @@ class InferenceTest(unittest.TestCase):
 
     def test_results(self):
         infer = self.start()
+        self.assertNotIn("device", "".join(infer.said))
         x = np.random.default_rng(7).integers(-9, 9, (5, 3)).astype(np.float32)
         wanted = np.maximum(x + W, 0)
         head, raw = binary_of(x)
@@ -194,14 +197,15 @@ class InferenceTest(unittest.TestCase):
             (404, "/v2/models/relu/other", (), request_of(ONE), "no such path"),
             (400, path, (), b"{", "JSON"),
             (400, path, (), b"", "JSON"),
-            (400, path, (), request_of(ONE[:, :2]), "the model takes float[?,3]"),
-            (400, path, (), request_of(ONE).replace(b"FP32", b"FP64"), "is double, the model takes float"),
+            (400, path, (), request_of(ONE[:, :2]), "the model takes FP32[?,3]"),
+            (400, path, (), request_of(ONE).replace(b"FP32", b"FP64"), "is FP64, the model takes FP32"),
             (400, path, (), request_of(ONE).replace(b'"x"', b'"z"'), "none of this name"),
             (400, path, sized, head + raw[:-1], ""),
             (400, path, sized, head + raw + b"x", ""),
             (400, path, ("-H", "Inference-Header-Content-Length: 100000"), head + raw, "inference-header-content-length"),
             (400, path, ("-H", "Inference-Header-Content-Length: -1"), head + raw, "inference-header-content-length"),
-            (413, path, (), request_of(np.zeros((9, 3), np.float32)), "9 rows: the model takes 1 to 8"),
+            (401, "/v2/repository/models/relu/load", (), b"", "token"),
+            (401, "/v2/models/relu", ("-X", "GET", "-H", "Authorization: Bearer none"), b"", "token"),
             (413, path, (), b" " * 5000, "limit"),
             (405, "/v2/models/relu", (), request_of(ONE), ""),
         )
@@ -209,8 +213,13 @@ class InferenceTest(unittest.TestCase):
             status, _, body = curl(infer.url(where), *more, data=data)
             self.assertEqual(status, wanted, (where, data[:80], body))
             self.assertIn(says, body.decode())
+            self.assertEqual(list(json.loads(body)), ["error"], body)
+            self.assertTrue(json.loads(body)["error"], where)
         self.assertEqual(curl(infer.url(path))[0], 405)
         self.assertEqual(curl(infer.url(path), data=request_of(ONE))[0], 200)
+        status, _, body = curl(infer.url("/v2x"), "--http1.1")
+        self.assertEqual(status, 505)
+        self.assertIn(b" /v2,", body)
 
     def test_overload_and_callers_that_go(self):
         infer = self.start()
@@ -229,8 +238,9 @@ class InferenceTest(unittest.TestCase):
 
     def test_deadline_while_it_runs(self):
         infer = self.start()
-        status, _, body = curl(infer.url("/v2/models/endless/infer"), data=request_of(ONE, timeout=50000))
-        self.assertEqual(status, 504, body)
+        for timeout in (1, 50000):
+            status, _, body = curl(infer.url("/v2/models/endless/infer"), data=request_of(ONE, timeout=timeout))
+            self.assertEqual((status, json.loads(body)), (504, {"error": "not done within its timeout"}))
         self.assertEqual(curl(infer.url("/v2/models/relu/infer"), data=request_of(ONE))[0], 200)
 
     def test_kill(self):

@@ -500,7 +500,7 @@ static void announce(const struct gw_server *server, struct gw_own_tokens *token
 {
     const char *tls = gw_server_tls_address(server);
     const char *h2c = gw_server_h2c_address(server);
-    gw_own_tokens_announce(tokens, (const char *const[GW_OWN_NOTES]){tls, h2c}, log);
+    gw_own_tokens_announce(tokens, (const char *const[GW_OWN_NOTES]){tls, h2c}, true, log);
     if (tls[0] != '\0') {
         printf("listening tls %s\n", tls);
     }

@@ -57,8 +57,10 @@ enum option_key {
 static const struct argp_option options[] = {
     {"models", OPTION_MODELS, "DIR", 0, "folder of models: DIR/MODEL/VERSION/model.onnx", 0},
     {"listen", OPTION_LISTEN, "ADDR:PORT", 0,
-     "clear HTTP on loopback (default 127.0.0.1:8000; port 0: a free one; none: off)", 0},
-    {"tls", OPTION_TLS, "ADDR:PORT", 0, "HTTP over TLS (default none)", 0},
+     "clear HTTP/1.1 and HTTP/2 on loopback (default 127.0.0.1:8000; port 0: a free one; none: "
+     "off)",
+     0},
+    {"tls", OPTION_TLS, "ADDR:PORT", 0, "HTTP/1.1 and HTTP/2 over TLS (default none)", 0},
     {"threads", OPTION_THREADS, "N", 0, "that run models (default: one per core)", 0},
     {"access", OPTION_ACCESS, "WHO", 0,
      "who calls models without a token: loopback (default), open or token", 0},
@@ -77,7 +79,7 @@ static const struct argp_option options[] = {
 static const char doc[] =
     "Serves ONNX models by the Open Inference Protocol (v2), over HTTP/1.1 and HTTP/2."
     "\vWhen it is ready it prints one line for each listener:\n"
-    "  listening tls ADDR:PORT\n  listening h2c ADDR:PORT\n\n"
+    "  listening tls ADDR:PORT\n  listening h2c ADDR:PORT\nThe second speaks HTTP/1.1 as well.\n\n"
     "Signals: TERM and INT finish what is open and exit, a second one exits at once.\n\n"
     "Try it: curl http://127.0.0.1:8000/v2/health/ready";
 
@@ -254,7 +256,7 @@ static void announce(struct program *program)
 {
     const char *tls = gw_server_tls_address(program->server);
     const char *clear = gw_server_h2c_address(program->server);
-    gw_own_tokens_announce(&program->tokens, (const char *const[GW_OWN_NOTES]){tls, clear},
+    gw_own_tokens_announce(&program->tokens, (const char *const[GW_OWN_NOTES]){tls, clear}, false,
                            &program->log);
     if (tls[0] != '\0') {
         printf("listening tls %s\n", tls);

@@ -94,16 +94,16 @@ static void say_kept(const struct gw_own_tokens *tokens, const char *name, const
 }
 
 void gw_own_tokens_announce(struct gw_own_tokens *tokens, const char *const addresses[GW_OWN_NOTES],
-                            const struct base_log *log)
+                            bool devices, const struct base_log *log)
 {
     char path[PATH_MAX];
     struct base_error error = {0};
-    if (tokens->made_enrol) {
+    if (devices && tokens->made_enrol) {
         printf("devices enrol with walle-device --enroll-token %s/" ENROLL_TOKEN_FILE "\n",
                tokens->dir);
         base_log_info(log, "gateway", "made an enrolment token: %s/" ENROLL_TOKEN_FILE,
                       tokens->dir);
-    } else {
+    } else if (devices) {
         say_kept(tokens, ENROLL_TOKEN_FILE, "the first enrolment", log);
     }
     if (tokens->made_admin) {

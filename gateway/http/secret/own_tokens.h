@@ -34,11 +34,12 @@ BASE_NODISCARD enum base_status gw_own_tokens_read(struct gw_own_tokens *tokens,
                                                    const char *file, struct base_error *error);
 // What the core's start calls with tokens it made.
 struct gw_first_token gw_own_tokens_port(struct gw_own_tokens *tokens);
-// Says on standard output what was made, in the log where the files are, and leaves a note for each
+// Says on standard output what was made (of the devices' token only where `devices` enrol), in the
+// log where the files are, and leaves a note for each
 // address (TLS first; "" is none) when the token is DIR/admin.token. What fails is logged:
 // operators can still name a token.
 void gw_own_tokens_announce(struct gw_own_tokens *tokens, const char *const addresses[GW_OWN_NOTES],
-                            const struct base_log *log);
+                            bool devices, const struct base_log *log);
 // Takes the notes away; again: nothing.
 void gw_own_tokens_done(struct gw_own_tokens *tokens);
 

@@ -264,16 +264,15 @@ bool gw_json_in_bool(struct gw_json_in *in, bool *out)
            gw_json_fail(in, BASE_ERR_INVALID, "JSON: true or false is wanted here");
 }
 
-bool gw_json_in_u64(struct gw_json_in *in, uint64_t max, uint64_t *out)
+bool gw_json_in_u64(struct gw_json_in *in, const char *what, uint64_t max, uint64_t *out)
 {
     bool negative = false;
     (void)gw_json_peek(in);
     const char *behind =
         in->status == BASE_OK ? gw_json_integer(in->at, in->end, &negative, out) : NULL;
     if (behind == NULL || (negative && *out > 0) || *out > max) {
-        return gw_json_fail(in, BASE_ERR_INVALID,
-                            "JSON: a whole number from 0 to %llu is wanted here",
-                            (unsigned long long)max);
+        return gw_json_fail(in, BASE_ERR_INVALID, "%s: a whole number from 0 to %llu is wanted",
+                            what, (unsigned long long)max);
     }
     in->at = behind;
     return true;

@@ -45,7 +45,7 @@ bool gw_json_element(struct gw_json_in *in, bool *first);
 // Values. INVALID: of another kind or malformed; OVERFLOW; NOMEM.
 bool gw_json_in_text(struct gw_json_in *in, struct base_str *out);
 bool gw_json_in_bool(struct gw_json_in *in, bool *out);
-bool gw_json_in_u64(struct gw_json_in *in, uint64_t max, uint64_t *out);
+bool gw_json_in_u64(struct gw_json_in *in, const char *what, uint64_t max, uint64_t *out);
 // Any value, checked and passed over.
 bool gw_json_skip(struct gw_json_in *in);
 // Bytes of the well-formed UTF-8 sequence at `text`, which is before `end`; 0: it is none.

@@ -91,7 +91,7 @@ static bool read_shape(struct gw_json_in *json, struct eng_desc *desc)
             return gw_json_fail(json, BASE_ERR_TOO_LARGE, "shape: over %d dimensions",
                                 ENG_RANK_MAX);
         }
-        if (!gw_json_in_u64(json, (uint64_t)ENG_ELEMENTS_MAX, &size)) {
+        if (!gw_json_in_u64(json, "shape", (uint64_t)ENG_ELEMENTS_MAX, &size)) {
             return false;
         }
         desc->dims[desc->rank] = (int64_t)size;
@@ -131,7 +131,8 @@ static bool read_input_parameters(struct gw_json_in *json, struct input_in *inpu
     }
     while (gw_json_member(json, &first, &name)) {
         if (know(json, names, name, &input->seen) == KNOWN_BINARY_SIZE
-                ? !gw_json_in_u64(json, GW_INFER_TENSOR_BYTES_MAX, &input->binary_size)
+                ? !gw_json_in_u64(json, "parameter \"binary_data_size\"", GW_INFER_TENSOR_BYTES_MAX,
+                                  &input->binary_size)
                 : !gw_json_skip(json)) {
             return false;
         }
@@ -259,7 +260,8 @@ static bool read_wish_parameters(struct gw_json_in *json, struct gw_infer_wish *
             *out_binary = binary;
             break;
         case KNOWN_CLASSES:
-            if (!gw_json_in_u64(json, GW_INFER_CLASSES_MAX, &classes)) {
+            if (!gw_json_in_u64(json, "parameter \"classification\"", GW_INFER_CLASSES_MAX,
+                                &classes)) {
                 return false;
             }
             wish->classes = (uint32_t)classes;
@@ -331,13 +333,15 @@ static bool read_parameter(struct request_in *in, struct base_str name)
     uint64_t priority = 0;
     switch (know(&in->json, names, name, &in->seen)) {
     case KNOWN_PRIORITY:
-        if (!gw_json_in_u64(&in->json, GW_INFER_PRIORITIES - 1, &priority)) {
+        if (!gw_json_in_u64(&in->json, "parameter \"priority\"", GW_INFER_PRIORITIES - 1,
+                            &priority)) {
             return false;
         }
         in->call->priority = (uint32_t)priority;
         return true;
     case KNOWN_TIMEOUT:
-        return gw_json_in_u64(&in->json, GW_INFER_TIMEOUT_US_MAX, &in->call->timeout_us);
+        return gw_json_in_u64(&in->json, "parameter \"timeout\"", GW_INFER_TIMEOUT_US_MAX,
+                              &in->call->timeout_us);
     case KNOWN_BINARY_OUTPUT:
         return gw_json_in_bool(&in->json, &in->call->binary_all);
     default:

@@ -1,4 +1,4 @@
-// Element types, shapes and the raw form of tensors, for the JSON and the protobuf codec. Sizes
+// Shapes and the raw form of tensors, for the JSON and the protobuf codec. Sizes
 // come from strangers: each is checked against a limit, and against the bytes that are there,
 // before memory is taken for it. On whichever thread the codecs run.
 #include "infer/codec/oip_tensor.h"
@@ -15,37 +15,6 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "raw tensors are borrowed as they come");
 
 #define TEXT_SIZE_BYTES 4 // in front of each element of BYTES
-
-static const struct {
-    enum eng_dtype dtype;
-    struct base_str name;
-} types[] = {
-    {ENG_F32, {"FP32", 4}},   {ENG_I64, {"INT64", 5}},    {ENG_I32, {"INT32", 5}},
-    {ENG_F64, {"FP64", 4}},   {ENG_F16, {"FP16", 4}},     {ENG_BF16, {"BF16", 4}},
-    {ENG_BOOL, {"BOOL", 4}},  {ENG_U8, {"UINT8", 5}},     {ENG_U16, {"UINT16", 6}},
-    {ENG_U32, {"UINT32", 6}}, {ENG_U64, {"UINT64", 6}},   {ENG_I8, {"INT8", 4}},
-    {ENG_I16, {"INT16", 5}},  {ENG_STRING, {"BYTES", 5}},
-};
-
-enum eng_dtype gw_oip_dtype(struct base_str name)
-{
-    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
-        if (base_str_equal(types[i].name, name)) {
-            return types[i].dtype;
-        }
-    }
-    return ENG_UNDEFINED;
-}
-
-struct base_str gw_oip_dtype_name(enum eng_dtype dtype)
-{
-    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
-        if (types[i].dtype == dtype) {
-            return types[i].name;
-        }
-    }
-    return (struct base_str){"", 0};
-}
 
 enum base_status gw_oip_shape(struct gw_infer_tensor *tensor, uint64_t most, size_t *out_count,
                               struct base_error *error)

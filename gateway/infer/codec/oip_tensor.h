@@ -1,6 +1,6 @@
-// What the two forms of the Open Inference Protocol (v2) share: names of element types, limits of
-// shapes, the raw form of tensors (binary data extension, raw_input_contents), and the
-// `classification` of an output. No I/O; any thread.
+// What the two forms of the Open Inference Protocol (v2) share: limits of shapes, the raw form of
+// tensors (binary data extension, raw_input_contents), and the `classification` of an output. No
+// I/O; any thread.
 //
 // Raw form: dense little-endian elements; of BYTES each element is its size in four bytes and the
 // text. Source: Triton's "Binary Tensor Data Extension".
@@ -9,12 +9,8 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "infer/dtype/oip_dtype.h"
 #include "infer/infer_call.h"
-
-// ENG_UNDEFINED: the protocol has no such name.
-enum eng_dtype gw_oip_dtype(struct base_str name);
-// "FP32"; empty for types that the protocol lacks.
-struct base_str gw_oip_dtype_name(enum eng_dtype dtype);
 
 // Counts the elements of a tensor whose name and desc are filled and sets `bytes`. INVALID: a
 // dimension is negative; TOO_LARGE: over GW_INFER_TENSOR_BYTES_MAX or more elements than `most`,

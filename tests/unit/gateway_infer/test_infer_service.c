@@ -190,8 +190,6 @@ static void test_wrong_calls(void **state)
     ask = ask_new(&world, "m", 1);
     ask->call.version = BASE_STR("1");
     expect(&world, ask, BASE_ERR_NOT_FOUND, "model 'm': version '1' is not served");
-    expect(&world, ask_new(&world, "m", 5), BASE_ERR_TOO_LARGE,
-           "5 rows: the model takes 1 to 4 in a call");
     ask = ask_new(&world, "m", 1);
     ask->input.name = BASE_STR("q");
     expect(&world, ask, BASE_ERR_INVALID, "input 'q': the model has none of this name");
@@ -200,10 +198,10 @@ static void test_wrong_calls(void **state)
     expect(&world, ask, BASE_ERR_INVALID, "input 'x': is missing");
     ask = ask_new(&world, "m", 1);
     ask->input.desc.dtype = ENG_F64;
-    expect(&world, ask, BASE_ERR_INVALID, "input 'x': is double, the model takes float");
+    expect(&world, ask, BASE_ERR_INVALID, "input 'x': is FP64, the model takes FP32");
     ask = ask_new(&world, "m", 3);
     ask->input.desc = (struct eng_desc){ENG_F32, 2, {1, 9}};
-    expect(&world, ask, BASE_ERR_INVALID, "input 'x': is float[1,9], the model takes float[?,3]");
+    expect(&world, ask, BASE_ERR_INVALID, "input 'x': is FP32[1,9], the model takes FP32[?,3]");
     ask = ask_new(&world, "m", 1);
     ask->call.wishes = (struct gw_infer_wish *)(uintptr_t)&wish;
     ask->call.wish_count = 1;
@@ -286,12 +284,33 @@ static void test_deadlines(void **state)
     wait_for(&world.seen, 2);
     assert_int_equal(running->ticket.status, BASE_ERR_TIMEOUT);
     assert_int_equal(waiting->ticket.status, BASE_ERR_TIMEOUT);
+    assert_string_equal(running->ticket.error.text, "not done within its timeout");
+    assert_string_equal(waiting->ticket.error.text, "not done within its timeout");
     assert_int_equal(figures_of(&world, "slow").timed_out, 2);
     struct ask *after = ask_one(&world, ask_new(&world, "m", 2));
     check_relu(after);
     ask_free(after);
     ask_free(running);
     ask_free(waiting);
+    end(&world);
+}
+
+// However early the time is over: in the queue, while the inputs are copied, in the run.
+static void test_deadlines_that_nothing_meets(void **state)
+{
+    struct world world;
+    (void)state;
+    begin(&world);
+    infer_kit_add(&world.kit, "m", "1", NULL);
+    start(&world, 1);
+    for (uint32_t i = 0; i < 100; i++) {
+        struct ask *ask = ask_new(&world, "m", 1);
+        ask->call.timeout_us = 1 + i;
+        (void)ask_one(&world, ask);
+        assert_true(ask->ticket.status == BASE_OK || ask->ticket.error.text[0] != '\0');
+        ask_free(ask);
+    }
+    assert_true(figures_of(&world, "m").timed_out > 0);
     end(&world);
 }
 
@@ -464,13 +483,170 @@ static void test_rows_that_are_none(void **state)
     end(&world);
 }
 
+// Rows that no batch has place for, and calls without any, run by themselves among others.
+static void test_rows_beside_batches(void **state)
+{
+    static const uint32_t rows[] = {3, 0, 1, 9, 2, 64, 0, 4, 5};
+    struct world world;
+    struct ask *asks[3 * TEST_COUNT(rows)];
+    struct base_prng prng;
+    (void)state;
+    test_seed(&prng);
+    begin(&world);
+    infer_kit_add(&world.kit, "m", "1", NULL);
+    infer_kit_text(&world.kit, "m/model.conf",
+                   "max_batch = 4\nbatch_delay_us = 2000\nwarm_rows = 9");
+    start(&world, 2);
+    for (uint32_t i = 0; i < TEST_COUNT(asks); i++) {
+        asks[i] = ask_new(&world, "m", rows[i % TEST_COUNT(rows)]);
+        for (size_t k = 0; k < TEST_COUNT(asks[i]->x); k++) {
+            asks[i]->x[k] = (float)(int32_t)(base_prng_next(&prng) % 21) - 10;
+        }
+        gw_infer_submit(world.service, &asks[i]->ticket);
+    }
+    wait_for(&world.seen, TEST_COUNT(asks));
+    for (uint32_t i = 0; i < TEST_COUNT(asks); i++) {
+        check_relu(asks[i]);
+        ask_free(asks[i]);
+    }
+    assert_int_equal(figures_of(&world, "m").rows, 3 * 88);
+    struct ask *many = ask_new(&world, "m", 1);
+    many->input.desc = (struct eng_desc){ENG_F32, 2, {INT64_C(1) << 32, 3}};
+    expect(&world, many, BASE_ERR_TOO_LARGE, "4294967296 rows");
+    end(&world);
+}
+
+// The row of this model and version; its texts are in the arena.
+static struct gw_infer_row row_of(struct world *world, struct base_arena *arena, const char *model,
+                                  const char *version)
+{
+    struct gw_infer_row *rows = NULL;
+    struct gw_infer_row found = {.ready = false};
+    size_t count = 0;
+    const struct gw_infer_call all = {0};
+    assert_int_equal(gw_infer_rows(world->service, &all, arena, &rows, &count), BASE_OK);
+    for (size_t i = 0; i < count; i++) {
+        if (base_str_equal(rows[i].name, base_str_of(model)) &&
+            base_str_equal(rows[i].version, base_str_of(version))) {
+            found = rows[i];
+        }
+    }
+    assert_non_null(found.name.data);
+    return found;
+}
+
+// A start serves what it can: below a version that is broken the next one; a load changes nothing.
+static void test_a_broken_version(void **state)
+{
+    struct world world;
+    struct base_arena arena;
+    struct base_error error = {0};
+    (void)state;
+    begin(&world);
+    base_arena_init(&arena, base_alloc_heap(), 0, 0);
+    for (uint32_t i = 0; i < 12; i++) { // more than are looked at
+        char path[32];
+        char version[8];
+        snprintf(version, sizeof(version), "%u", i + 1);
+        snprintf(path, sizeof(path), "m/%u/model.onnx", i + 1);
+        infer_kit_add(&world.kit, "m", version, NULL);
+        infer_kit_text(&world.kit, path, i < 10 ? "" : "no model");
+    }
+    infer_kit_add(&world.kit, "m", "10", NULL);
+    infer_kit_add(&world.kit, "all", "1", NULL);
+    infer_kit_add(&world.kit, "all", "2", NULL);
+    infer_kit_text(&world.kit, "all/1/model.onnx", "no model");
+    infer_kit_text(&world.kit, "all/model.conf", "versions = all");
+    start(&world, 1);
+    assert_true(gw_infer_ready(world.service));
+    struct ask *ask = ask_one(&world, ask_new(&world, "m", 1));
+    check_relu(ask);
+    assert_true(base_str_equal(ask->ticket.result.version, BASE_STR("10")));
+    ask_free(ask);
+    assert_true(row_of(&world, &arena, "m", "10").ready);
+    assert_memory_equal(row_of(&world, &arena, "m", "12").reason.data, "m/12: ", 6);
+    assert_memory_equal(row_of(&world, &arena, "m", "11").reason.data, "m/11: ", 6);
+    assert_true(row_of(&world, &arena, "all", "2").ready);
+    assert_false(row_of(&world, &arena, "all", "1").ready);
+    ask = ask_new(&world, "m", 1);
+    ask->call.version = BASE_STR("12");
+    (void)ask_one(&world, ask);
+    assert_int_equal(ask->ticket.status, BASE_ERR_CONFLICT);
+    assert_memory_equal(ask->ticket.error.text, "version 12 is not loaded: m/12: ", 32);
+    ask_free(ask);
+    assert_int_not_equal(gw_infer_load(world.service, BASE_STR("m"), &error), BASE_OK);
+    assert_true(gw_infer_model_ready(world.service, BASE_STR("m"), BASE_STR("10")));
+    assert_int_equal(gw_infer_unload(world.service, BASE_STR("m"), &error), BASE_OK);
+    struct base_str reason = row_of(&world, &arena, "m", "").reason;
+    assert_true(base_str_equal(reason, BASE_STR("unloaded by an operator")));
+    base_arena_done(&arena);
+    end(&world);
+}
+
+// Each folder is in the index, and what can never be a model keeps nobody from being ready.
+static void test_folders_that_are_no_models(void **state)
+{
+    struct world world;
+    struct base_arena arena;
+    (void)state;
+    begin(&world);
+    base_arena_init(&arena, base_alloc_heap(), 0, 0);
+    infer_kit_add(&world.kit, "m", "1", NULL);
+    infer_kit_folder(&world.kit, "empty");
+    infer_kit_folder(&world.kit, "two words \xc3\xa9");
+    start(&world, 1);
+    assert_true(gw_infer_ready(world.service));
+    assert_true(row_of(&world, &arena, "m", "1").ready);
+    assert_string_equal(row_of(&world, &arena, "empty", "").reason.data,
+                        "empty: no folder of a version that is to be served (1, 2, ...)");
+    assert_string_equal(row_of(&world, &arena, "two words ??", "").reason.data,
+                        "'two words ?\?': a model's name is 1 to 128 of A-Z a-z 0-9 . _ - with no "
+                        "dot in front");
+    gw_infer_service_free(world.service);
+    infer_kit_text(&world.kit, "empty/model.conf", "batch = 2");
+    start(&world, 1);
+    assert_false(gw_infer_ready(world.service)); // somebody wants it served
+    assert_string_equal(row_of(&world, &arena, "empty", "").reason.data,
+                        "empty/model.conf:1: 'batch' is no setting of a model");
+    base_arena_done(&arena);
+    end(&world);
+}
+
+// Without a device there is no session, and without one no model; one that goes later is no fault
+// of the call.
+static void test_no_session(void **state)
+{
+    struct world world;
+    struct base_error error = {0};
+    (void)state;
+    begin(&world);
+    infer_kit_add(&world.kit, "m", "1", NULL);
+    assert_int_equal(setenv("WALLE_ENGINE_DEVICE", "abacus", 1), 0);
+    start(&world, 1);
+    assert_false(gw_infer_ready(world.service));
+    expect(&world, ask_new(&world, "m", 1), BASE_ERR_CONFLICT,
+           "model 'm' is not loaded: m/1: device 'abacus': there are cpu and cuda");
+    assert_int_equal(unsetenv("WALLE_ENGINE_DEVICE"), 0);
+    assert_int_equal(gw_infer_load(world.service, BASE_STR("m"), &error), BASE_OK);
+    assert_true(gw_infer_ready(world.service));
+    assert_int_equal(setenv("WALLE_ENGINE_DEVICE", "abacus", 1), 0);
+    expect(&world, ask_new(&world, "m", 2), BASE_ERR_BUSY,
+           "the model has no session: device 'abacus': there are cpu and cuda");
+    assert_int_equal(unsetenv("WALLE_ENGINE_DEVICE"), 0);
+    end(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_calls_are_put_together),
         cmocka_unit_test(test_wrong_calls),
-
         cmocka_unit_test(test_deadlines),
+        cmocka_unit_test(test_deadlines_that_nothing_meets),
+        cmocka_unit_test(test_rows_beside_batches),
+        cmocka_unit_test(test_a_broken_version),
+        cmocka_unit_test(test_folders_that_are_no_models),
+        cmocka_unit_test(test_no_session),
         cmocka_unit_test(test_callers_go),
         cmocka_unit_test(test_overload),
         cmocka_unit_test(test_models_come_and_go),

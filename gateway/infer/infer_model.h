@@ -1,0 +1,39 @@
+// A model of the repository as the service keeps it, and how its versions come in. Behind the
+// service's lock. Only gateway/infer/infer_*.c include this, by infer_private.h.
+#ifndef GW_INFER_MODEL_H
+#define GW_INFER_MODEL_H
+
+#include "infer/infer_repository.h"
+
+struct gw_infer_service;
+struct gw_infer_session;
+struct gw_infer_version;
+
+// A version that was to be served and could not be.
+struct gw_infer_failed {
+    char text[GW_INFER_VERSION_TEXT];
+    char reason[BASE_ERROR_TEXT_MAX];
+};
+
+struct gw_infer_model {
+    char name[GW_INFER_MODEL_NAME_MAX + 1];
+    struct gw_infer_settings settings;
+    struct gw_infer_version *versions[GW_INFER_VERSIONS_MAX]; // the highest first
+    uint32_t version_count;                                   // 0: not loaded
+    struct gw_infer_failed failed[GW_INFER_VERSIONS_MAX];     // beside those that are loaded
+    uint32_t failed_count;
+    bool wanted;                      // it was to be loaded
+    char reason[BASE_ERROR_TEXT_MAX]; // why it is not
+};
+
+// gw_infer_load of a folder found at the start: what can be served is. Of `latest` the highest
+// version that loads, of others each that does. What cannot be is in the log and in the index.
+void gw_infer_load_first(struct gw_infer_service *service, struct base_str name);
+
+// A session without a plan; the caller's. What the engine says, as of a device that is not there.
+BASE_NODISCARD enum base_status gw_infer_session_new(const struct gw_infer_service *service,
+                                                     const struct gw_infer_version *version,
+                                                     struct gw_infer_session **out,
+                                                     struct base_error *error);
+
+#endif
