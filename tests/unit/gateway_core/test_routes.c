@@ -253,6 +253,64 @@ static void test_callers(void **state)
     }
 }
 
+// What is shown counts, whomever the setting lets in without: what is wrong is none, and a page of
+// another site does not call from the machine it runs on.
+static void test_callers_who_are_refused(void **state)
+{
+    static const struct {
+        enum gw_metrics_access access;
+        const char *authorization;
+        const char *credential;
+        uint64_t certificate; // the device of it; 0: none
+        const char *site;
+        const char *origin;
+        int status;
+    } cases[] = {
+        {.access = GW_METRICS_LOOPBACK, .status = 200},
+        {.access = GW_METRICS_LOOPBACK, .authorization = "Bearer wrong", .status = 401},
+        {.access = GW_METRICS_OPEN, .authorization = "Bearer wrong", .status = 401},
+        {.access = GW_METRICS_OPEN, .authorization = "Basic eDp5", .status = 401},
+        {.access = GW_METRICS_LOOPBACK, .credential = "wrong", .status = 401},
+        {.access = GW_METRICS_OPEN, .credential = "wrong", .status = 401},
+        {.access = GW_METRICS_OPEN, .certificate = 0x43, .status = 401}, // another device's
+        {.access = GW_METRICS_TOKEN, .certificate = 0x43, .status = 401},
+        {.access = GW_METRICS_TOKEN, .certificate = 0x42, .status = 200},
+        {.access = GW_METRICS_LOOPBACK, .site = "cross-site", .status = 403},
+        {.access = GW_METRICS_LOOPBACK, .site = "same-site", .status = 403},
+        {.access = GW_METRICS_LOOPBACK, .site = "same-origin", .status = 200},
+        {.access = GW_METRICS_LOOPBACK, .origin = "http://evil.example", .status = 403},
+        {.access = GW_METRICS_LOOPBACK, .origin = "null", .status = 403},
+        {.access = GW_METRICS_LOOPBACK, .origin = "http://127.0.0.1:1", .status = 200},
+    };
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+        struct rig rig;
+        struct rig_exchange exchange;
+        struct gw_request *request = &exchange.exchange.request;
+        struct gw_head head;
+        start(&rig);
+        set_all(rig.core, cases[i].access);
+        rig_exchange_init(&exchange, GW_METHOD_POST, "/v2/models/m/infer");
+        request->loopback = true;
+        request->authority = BASE_STR("127.0.0.1:1");
+        request->device = BASE_STR("0000000000000042");
+        request->authorization = base_str_of(cases[i].authorization);
+        request->credential = base_str_of(cases[i].credential);
+        request->has_certificate = cases[i].certificate != 0;
+        request->certificate_device = cases[i].certificate;
+        request->fetch_site = base_str_of(cases[i].site);
+        request->origin = base_str_of(cases[i].origin);
+        bool wanted = gw_core_head(rig.worker.worker, &exchange.exchange, &head);
+        rig_run(&rig, &exchange);
+        if (wanted != (cases[i].status == 200) ||
+            exchange.exchange.reply.status != cases[i].status) {
+            fail_msg("case %zu: %d, wanted %d", i, exchange.exchange.reply.status, cases[i].status);
+        }
+        rig_exchange_done(&exchange);
+        rig_done(&rig);
+    }
+}
+
 // One path alone keeps both bodies open and may come early, and that with POST.
 static void test_the_tunnel(void **state)
 {
@@ -282,7 +340,7 @@ int main(void)
         cmocka_unit_test(test_rows_are_found), cmocka_unit_test(test_what_is_the_upstreams),
         cmocka_unit_test(test_other_methods),  cmocka_unit_test(test_who_shows_nothing),
         cmocka_unit_test(test_heads),          cmocka_unit_test(test_the_tunnel),
-        cmocka_unit_test(test_callers),
+        cmocka_unit_test(test_callers),        cmocka_unit_test(test_callers_who_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

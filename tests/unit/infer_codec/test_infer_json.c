@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/str.h"
+#include "infer/codec/json_in.h"
 #include "infer/codec/oip_json.h"
 
 #include <math.h>
@@ -261,14 +262,118 @@ static void test_bombs(void **state)
     memset(body, '[', sizeof(body));
     memcpy(body, head, sizeof(head) - 1);
     expect_bad(body, sizeof(body), 0, BASE_ERR_TOO_LARGE, "over 64 deep");
-    size_t used = 0;
-    for (int i = 0; i < 65; i++) { // one input too many
-        used += (size_t)snprintf(body + used, sizeof(body) - used,
-                                 "%s{\"name\":\"%d\",\"shape\":[1],\"datatype\":\"INT8\",\"data\":"
-                                 "[1]}",
-                                 i == 0 ? "{\"inputs\":[" : ",", i);
+}
+
+// ---- Limits: what is at one is taken, what is over it is not
+
+static void test_parameter_limits(void **state)
+{
+    (void)state;
+    static const char timed[] = "{\"inputs\":[],\"parameters\":{\"timeout\":%u}}";
+    static const char sized[] = "{\"inputs\":[{\"name\":\"x\",\"shape\":[2],\"datatype\":\"FP32\","
+                                "\"parameters\":{\"binary_data_size\":%zu}}]}";
+    struct rig rig;
+    char body[256];
+    snprintf(body, sizeof(body), timed, GW_INFER_TIMEOUT_US_MAX);
+    read_good(&rig, body);
+    assert_int_equal(rig.call.timeout_us, GW_INFER_TIMEOUT_US_MAX);
+    base_arena_done(&rig.arena);
+    int size = snprintf(body, sizeof(body), timed, GW_INFER_TIMEOUT_US_MAX + 1);
+    expect_bad(body, (size_t)size, 0, BASE_ERR_INVALID, "whole number from 0 to 600000000");
+    size = snprintf(body, sizeof(body), sized, GW_INFER_TENSOR_BYTES_MAX);
+    expect_bad(body, (size_t)size, 0, BASE_ERR_TRUNCATED, "not all there"); // may be so large
+    size = snprintf(body, sizeof(body), sized, GW_INFER_TENSOR_BYTES_MAX + 1);
+    expect_bad(body, (size_t)size, 0, BASE_ERR_INVALID, "whole number from 0 to 268435456");
+}
+
+// A name between two pieces of JSON, of as many bytes as it may have, and of one more.
+static void expect_name(const char *before, const char *behind, size_t most)
+{
+    struct rig rig;
+    char name[GW_INFER_NAME_BYTES_MAX + 2];
+    char body[GW_INFER_NAME_BYTES_MAX + 256];
+    memset(name, 'n', sizeof(name));
+    name[most] = 0;
+    snprintf(body, sizeof(body), "%s%s%s", before, name, behind);
+    read_good(&rig, body);
+    base_arena_done(&rig.arena);
+    name[most] = 'n';
+    name[most + 1] = 0;
+    int size = snprintf(body, sizeof(body), "%s%s%s", before, name, behind);
+    expect_bad(body, (size_t)size, 0, BASE_ERR_TOO_LARGE, "a name of over");
+}
+
+static void test_name_limits(void **state)
+{
+    (void)state;
+    expect_name("{\"inputs\":[],\"id\":\"", "\"}", GW_INFER_ID_BYTES_MAX);
+    expect_name("{\"inputs\":[],\"outputs\":[{\"name\":\"", "\"}]}", GW_INFER_NAME_BYTES_MAX);
+    expect_name("{\"inputs\":[{\"name\":\"",
+                "\",\"shape\":[1],\"datatype\":\"INT8\",\"data\":[1]}]}", GW_INFER_NAME_BYTES_MAX);
+}
+
+// `count` inputs, or outputs that are asked for; the length.
+static size_t many(char *body, size_t room, bool outputs, uint32_t count)
+{
+    size_t used =
+        (size_t)snprintf(body, room, outputs ? "{\"inputs\":[],\"outputs\":[" : "{\"inputs\":[");
+    for (uint32_t i = 0; i < count; i++) {
+        used +=
+            (size_t)snprintf(body + used, room - used, "%s{\"name\":\"%u\"%s}", i > 0 ? "," : "", i,
+                             outputs ? "" : ",\"shape\":[1],\"datatype\":\"INT8\",\"data\":[1]");
     }
-    expect_bad(body, used, 0, BASE_ERR_TOO_LARGE, "over 64 inputs");
+    used += (size_t)snprintf(body + used, room - used, "]}");
+    assert_true(used < room);
+    return used;
+}
+
+static void test_tensor_limits(void **state)
+{
+    (void)state;
+    struct rig rig;
+    char body[8192];
+    for (int outputs = 0; outputs < 2; outputs++) {
+        (void)many(body, sizeof(body), outputs != 0, GW_INFER_TENSORS_MAX);
+        read_good(&rig, body);
+        size_t count = outputs != 0 ? rig.call.wish_count : rig.call.input_count;
+        assert_int_equal(count, GW_INFER_TENSORS_MAX);
+        base_arena_done(&rig.arena);
+        size_t size = many(body, sizeof(body), outputs != 0, GW_INFER_TENSORS_MAX + 1);
+        expect_bad(body, size, 0, BASE_ERR_TOO_LARGE,
+                   outputs != 0 ? "over 64 outputs" : "over 64 inputs");
+    }
+}
+
+// A value in so many others; the length.
+static size_t nested(char *body, size_t room, const char *open, const char *close, uint32_t depth)
+{
+    size_t used = (size_t)snprintf(body, room, "{\"inputs\":[],\"a\":");
+    for (uint32_t i = 0; i < depth; i++) {
+        used += (size_t)snprintf(body + used, room - used, "%s", open);
+    }
+    used += (size_t)snprintf(body + used, room - used, "1");
+    for (uint32_t i = 0; i < depth; i++) {
+        used += (size_t)snprintf(body + used, room - used, "%s", close);
+    }
+    used += (size_t)snprintf(body + used, room - used, "}");
+    assert_true(used < room);
+    return used;
+}
+
+static void test_depth_limit(void **state)
+{
+    (void)state;
+    static const char *const kinds[][2] = {{"[", "]"}, {"{\"a\":", "}"}};
+    for (size_t i = 0; i < TEST_COUNT(kinds); i++) {
+        struct rig rig;
+        char body[1024];
+        (void)nested(body, sizeof(body), kinds[i][0], kinds[i][1], GW_JSON_IN_DEPTH_MAX);
+        read_good(&rig, body);
+        base_arena_done(&rig.arena);
+        size_t size =
+            nested(body, sizeof(body), kinds[i][0], kinds[i][1], GW_JSON_IN_DEPTH_MAX + 1);
+        expect_bad(body, size, 0, BASE_ERR_TOO_LARGE, "over 64 deep");
+    }
 }
 
 // ---- Writing
@@ -372,6 +477,10 @@ int main(void)
         cmocka_unit_test(test_binary_inputs),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_bombs),
+        cmocka_unit_test(test_parameter_limits),
+        cmocka_unit_test(test_name_limits),
+        cmocka_unit_test(test_tensor_limits),
+        cmocka_unit_test(test_depth_limit),
         cmocka_unit_test(test_result),
         cmocka_unit_test(test_each_allocation_fails),
     };

@@ -384,6 +384,103 @@ static void test_refused(void **state)
     }
 }
 
+// ---- Limits: what is at one is taken, what is over it is not
+
+static enum base_status pack_and_read(const Request *request, struct base_error *error)
+{
+    struct base_arena arena;
+    struct gw_infer_call call = {0};
+    size_t size = 0;
+    uint8_t *bytes = pack(request, &size);
+    enum base_status status = read_bytes(&arena, bytes, size, &call, error);
+    base_arena_done(&arena);
+    free(bytes);
+    return status;
+}
+
+static void test_parameter_limits(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int64_t most;
+    } cases[] = {{"timeout", GW_INFER_TIMEOUT_US_MAX}, {"priority", GW_INFER_PRIORITIES - 1}};
+    for (size_t i = 0; i < 2 * TEST_COUNT(cases); i++) {
+        for (int over = 0; over < 2; over++) {
+            Inference__ModelInferRequest__ParametersEntry entry =
+                INFERENCE__MODEL_INFER_REQUEST__PARAMETERS_ENTRY__INIT;
+            Inference__ModelInferRequest__ParametersEntry *list[] = {&entry};
+            Inference__InferParameter value;
+            Request request = INFERENCE__MODEL_INFER_REQUEST__INIT;
+            struct base_error error = {0};
+            set_number(&value, i % 2 == 0, cases[i / 2].most + over);
+            entry.key = (char *)(uintptr_t)cases[i / 2].name;
+            entry.value = &value;
+            request.n_parameters = 1;
+            request.parameters = list;
+            assert_int_equal(pack_and_read(&request, &error), over ? BASE_ERR_INVALID : BASE_OK);
+            assert_true(!over || strstr(error.text, cases[i / 2].name) != NULL);
+        }
+    }
+}
+
+static void test_name_limits(void **state)
+{
+    (void)state;
+    char text[GW_INFER_NAME_BYTES_MAX + 2];
+    memset(text, 'n', sizeof(text));
+    for (size_t i = 0; i < 3; i++) {
+        Request request = INFERENCE__MODEL_INFER_REQUEST__INIT;
+        size_t most = i == 0 ? GW_INFER_ID_BYTES_MAX : GW_INFER_NAME_BYTES_MAX;
+        struct base_error error = {0};
+        *(i == 0 ? &request.id : i == 1 ? &request.model_name : &request.model_version) = text;
+        text[most] = 0;
+        assert_int_equal(pack_and_read(&request, &error), BASE_OK);
+        text[most] = 'n';
+        text[most + 1] = 0;
+        assert_int_equal(pack_and_read(&request, &error), BASE_ERR_TOO_LARGE);
+        memset(text, 'n', sizeof(text));
+    }
+}
+
+static void test_tensor_limits(void **state)
+{
+    (void)state;
+    typedef Inference__ModelInferRequest__InferRequestedOutputTensor Output;
+    Input inputs[GW_INFER_TENSORS_MAX + 1];
+    Input *input_list[GW_INFER_TENSORS_MAX + 1];
+    Output outputs[GW_INFER_TENSORS_MAX + 1];
+    Output *output_list[GW_INFER_TENSORS_MAX + 1];
+    char names[GW_INFER_TENSORS_MAX + 1][4];
+    int64_t none = 0;
+    Request request = INFERENCE__MODEL_INFER_REQUEST__INIT;
+    struct base_error error = {0};
+    for (uint32_t i = 0; i < TEST_COUNT(inputs); i++) {
+        inference__model_infer_request__infer_input_tensor__init(&inputs[i]);
+        inference__model_infer_request__infer_requested_output_tensor__init(&outputs[i]);
+        snprintf(names[i], sizeof(names[i]), "%u", i);
+        inputs[i].name = names[i];
+        inputs[i].datatype = (char *)(uintptr_t) "FP32";
+        inputs[i].n_shape = 1;
+        inputs[i].shape = &none;
+        outputs[i].name = names[i];
+        input_list[i] = &inputs[i];
+        output_list[i] = &outputs[i];
+    }
+    request.inputs = input_list;
+    request.outputs = output_list;
+    request.n_inputs = GW_INFER_TENSORS_MAX;
+    request.n_outputs = GW_INFER_TENSORS_MAX;
+    assert_int_equal(pack_and_read(&request, &error), BASE_OK);
+    request.n_inputs++;
+    assert_int_equal(pack_and_read(&request, &error), BASE_ERR_TOO_LARGE);
+    assert_string_equal(error.text, "over 64 inputs");
+    request.n_inputs = 0;
+    request.n_outputs++;
+    assert_int_equal(pack_and_read(&request, &error), BASE_ERR_TOO_LARGE);
+    assert_string_equal(error.text, "over 64 outputs");
+}
+
 static void test_each_allocation_fails(void **state)
 {
     (void)state;
@@ -424,6 +521,9 @@ int main(void)
         cmocka_unit_test(test_writer_grows),
         cmocka_unit_test(test_query),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_parameter_limits),
+        cmocka_unit_test(test_name_limits),
+        cmocka_unit_test(test_tensor_limits),
         cmocka_unit_test(test_each_allocation_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
