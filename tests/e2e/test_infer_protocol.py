@@ -174,11 +174,18 @@ class ProtocolTest(unittest.TestCase):
                           ("RepositoryModelLoad", "coming", "done", 0), ("RepositoryModelUnload", "coming", "done", 0)])
         self.assertEqual((entries[2]["actor"]["role"], entries[2]["after"]), ("admin", {"model": "coming", "loaded": True}))
         # Whose rights do not do.
-        hers = (("authorization", f"Bearer {self.infer.new_token('mallory', 'viewer')}"),)
-        self.refused(code.PERMISSION_DENIED, "releaser of all tenants", "RepositoryModelUnload", wish("Unload", "same_fp32"),
-                     metadata=hers)
-        self.assertEqual([(entry["actor"]["name"], entry["outcome"], entry["status"]) for entry in self.infer.audit()[-1:]],
-                         [("mallory", "refused", 7)])
+        for name, role, more in (("eve", "viewer", {"tenant": "*"}), ("mallory", "releaser", {})):
+            hers = (("authorization", f"Bearer {self.infer.new_token(name, role, **more)}"),)
+            for kind in ("Load", "Unload"):
+                self.refused(code.PERMISSION_DENIED, "releaser of all tenants", f"RepositoryModel{kind}",
+                             wish(kind, "same_fp32"), metadata=hers)
+                self.assertEqual([(entry["actor"]["name"], entry["outcome"], entry["status"])
+                                  for entry in self.infer.audit()[-1:]], [(name, "refused", 7)])
+
+    def test_grpc_what_is_shown_counts(self):
+        good = self.request("same_fp32", "FP32", [1, 3], raw_of([1, 2, 3], np.float32))
+        for wrong in (("authorization", "Bearer wrong"), ("walle-credential", "wrong")):
+            self.refused(grpc.StatusCode.UNAUTHENTICATED, "", "ModelInfer", good, metadata=(wrong,))
 
     def test_grpc_by_hand(self):
         url = self.infer.url(SERVICE + "ServerLive")

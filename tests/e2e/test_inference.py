@@ -80,9 +80,9 @@ class Infer:
         with open(os.path.join(self.dir, "admin.token"), encoding="utf-8") as file:
             return file.readline().strip()
 
-    def new_token(self, name, role):
+    def new_token(self, name, role, **more):
         status, _, body = curl(self.url("/api/v1/tokens"), "-H", f"Authorization: Bearer {self.token()}", "-H",
-                               "Content-Type: application/json", data=json.dumps({"name": name, "role": role}).encode())
+                               "Content-Type: application/json", data=json.dumps({"name": name, "role": role, **more}).encode())
         assert status == 201, body
         return json.loads(body)["secret"]
 
@@ -285,14 +285,19 @@ class InferenceTest(unittest.TestCase):
 
     def test_who_may_load(self):
         infer = self.start()
-        hers = ("-H", f"Authorization: Bearer {infer.new_token('eve', 'viewer')}")
-        status, _, body = curl(infer.url("/v2/repository/models/relu/unload"), "-X", "POST", *hers)
-        self.assertEqual((status, json.loads(body)["error"]), (403, "needs the token of a releaser of all tenants"))
-        self.assertEqual(curl(infer.url("/v2/models/relu/ready"))[0], 200)
-        last = infer.audit()[-1]
-        self.assertEqual((last["actor"]["name"], last["path"], last["outcome"], last["status"]),
-                         ("eve", "/v2/repository/models/relu/unload", "refused", 403))
-        self.assertEqual((last["before"], last["after"]), ({"model": "relu", "loaded": True}, None))
+        for name, role, more in (("eve", "viewer", {"tenant": "*"}), ("mallory", "releaser", {})):
+            hers = ("-H", f"Authorization: Bearer {infer.new_token(name, role, **more)}")
+            for change in ("load", "unload"):
+                path = f"/v2/repository/models/relu/{change}"
+                status, _, body = curl(infer.url(path), "-X", "POST", *hers)
+                self.assertEqual((status, json.loads(body)["error"]), (403, "needs the token of a releaser of all tenants"))
+                last = infer.audit()[-1]
+                self.assertEqual((last["actor"]["name"], last["path"], last["outcome"], last["status"]),
+                                 (name, path, "refused", 403))
+                self.assertEqual((last["before"], last["after"]), ({"model": "relu", "loaded": True}, None))
+            self.assertEqual(curl(infer.url("/v2/models/relu/ready"))[0], 200)
+        hers = ("-H", f"Authorization: Bearer {infer.new_token('ruth', 'releaser', tenant='*')}")
+        self.assertEqual(curl(infer.url("/v2/repository/models/relu/unload"), "-X", "POST", *hers)[0], 200)
 
     def test_large_json(self):
         infer = self.start()
@@ -311,6 +316,18 @@ class InferenceTest(unittest.TestCase):
         self.assertEqual(curl(call, data=request_of(ONE))[0], 401)
         self.assertEqual(curl(call, "-H", f"Authorization: Bearer {infer.token()}", data=request_of(ONE))[0], 200)
         self.assertEqual(curl(infer.url("/v2/health/ready"))[0], 200)
+
+    def test_what_is_shown_counts(self):
+        for access in ("loopback", "open"):
+            infer = self.start("--access", access)
+            call = infer.url("/v2/models/relu/infer")
+            self.assertEqual(curl(call, data=request_of(ONE))[0], 200)
+            for wrong in ("Authorization: Bearer wrong", f"Authorization: Bearer {infer.token()[:-1]}", "Walle-Credential: wrong"):
+                self.assertEqual(curl(call, "-H", wrong, data=request_of(ONE))[0], 401, wrong)
+            self.assertEqual(curl(call, "-H", "Walle-Device: 42", "-H", "Walle-Credential: wrong", data=request_of(ONE))[0], 401)
+            if access == "loopback":
+                self.assertEqual(curl(call, "-H", "Origin: http://evil.example", data=request_of(ONE))[0], 403)
+            infer.end()
 
     def test_faults_at_the_start(self):
         def refused(*arguments):
