@@ -1,4 +1,4 @@
-// Maps model files and their external data, read-only. Called by the model reader (model.c,
+// Maps or copies model files and their external data. Called by the model reader (model.c,
 // tensor_proto.c) and by tensor_file.c, on the loading thread; pages of weights that were packed
 // are given back by the executor (session/exec.c, through model.c) and fold_bn.c. External
 // locations come from the file, hence from a stranger: they are walked component by component below
@@ -26,6 +26,7 @@ struct mapping {
 
 struct eng_mappings {
     int folder; // descriptor, -1: none known
+    bool copy;  // what is mapped is memory of our own, filled from the file
     size_t limit_bytes;
     size_t total_bytes;
     struct mapping *items;
@@ -33,7 +34,7 @@ struct eng_mappings {
     uint32_t capacity;
 };
 
-enum base_status eng_mappings_new(size_t limit_bytes, struct eng_mappings **out_mappings)
+enum base_status eng_mappings_new(size_t limit_bytes, bool copy, struct eng_mappings **out_mappings)
 {
     struct eng_mappings *mappings = calloc(1, sizeof(*mappings));
     if (mappings == NULL) {
@@ -41,6 +42,7 @@ enum base_status eng_mappings_new(size_t limit_bytes, struct eng_mappings **out_
     }
     mappings->folder = -1;
     mappings->limit_bytes = limit_bytes;
+    mappings->copy = copy;
     *out_mappings = mappings;
     return BASE_OK;
 }
@@ -82,6 +84,41 @@ static enum base_status grow(struct eng_mappings *mappings)
     return BASE_OK;
 }
 
+static bool read_all(int file, uint8_t *bytes, size_t size, const char *name,
+                     struct base_error *error)
+{
+    for (size_t at = 0; at < size;) {
+        ssize_t got = pread(file, bytes + at, size - at, (off_t)at);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            (void)base_error_set(error, BASE_ERR_IO, "%s: %s", name,
+                                 got < 0 ? strerror(errno) : "became shorter while it was read");
+            return false;
+        }
+        at += (size_t)got;
+    }
+    return true;
+}
+
+// `size` bytes of the file, not 0, as pages that munmap frees. NULL: `error` says why not.
+static void *map_bytes(int file, size_t size, bool copy, const char *name, struct base_error *error)
+{
+    void *bytes = copy
+                      ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                      : mmap(NULL, size, PROT_READ, MAP_PRIVATE, file, 0);
+    if (bytes == MAP_FAILED) {
+        (void)base_error_set(error, BASE_ERR_IO, "%s: %s", name, strerror(errno));
+        return NULL;
+    }
+    if (copy && !read_all(file, bytes, size, name, error)) {
+        (void)munmap(bytes, size);
+        return NULL;
+    }
+    return bytes;
+}
+
 // Maps the file behind `file` and appends it; the descriptor stays the caller's.
 static enum base_status map_descriptor(struct eng_mappings *mappings, int file, const char *name,
                                        struct base_error *error)
@@ -105,9 +142,9 @@ static enum base_status map_descriptor(struct eng_mappings *mappings, int file, 
     }
     void *bytes = NULL;
     if (size > 0) {
-        bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE, file, 0);
-        if (bytes == MAP_FAILED) {
-            return base_error_set(error, BASE_ERR_IO, "%s: %s", name, strerror(errno));
+        bytes = map_bytes(file, size, mappings->copy, name, error);
+        if (bytes == NULL) {
+            return BASE_ERR_IO;
         }
     }
     mappings->items[mappings->count++] = (struct mapping){.bytes = bytes, .size = size};
@@ -267,6 +304,9 @@ enum base_status eng_mappings_external(struct eng_mappings *mappings, const char
 void eng_mappings_release(const struct eng_mappings *mappings, const void *data, size_t bytes)
 {
     uintptr_t begin = (uintptr_t)data;
+    if (mappings->copy) {
+        return; // there is no file to read them from again
+    }
     for (uint32_t i = 0; i < mappings->count; i++) {
         uintptr_t start = (uintptr_t)mappings->items[i].bytes;
         size_t size = mappings->items[i].size;

@@ -67,7 +67,7 @@ enum base_status eng_tensor_file_read(const char *path, enum eng_value_type expe
                                       struct base_error *error)
 {
     struct eng_mappings *mappings;
-    if (eng_mappings_new(ENG_TENSOR_FILE_BYTES_MAX, &mappings) != BASE_OK) {
+    if (eng_mappings_new(ENG_TENSOR_FILE_BYTES_MAX, false, &mappings) != BASE_OK) {
         return base_error_set(error, BASE_ERR_NOMEM, "%s: out of memory", path);
     }
     struct eng_tensor_bytes bytes = {.format = format_of(path), .expected = expected};

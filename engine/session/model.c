@@ -30,7 +30,7 @@ static void free_model(struct eng_model *model)
 }
 
 // An empty model with one reference, or NULL.
-static struct eng_model *new_model(size_t limit_bytes)
+static struct eng_model *new_model(size_t limit_bytes, bool copy)
 {
     struct eng_model *model = calloc(1, sizeof(*model));
     if (model == NULL) {
@@ -38,7 +38,7 @@ static struct eng_model *new_model(size_t limit_bytes)
     }
     model->refs = 1;
     base_arena_init(&model->arena, base_alloc_heap(), ARENA_CHUNK_BYTES, limit_bytes);
-    if (eng_mappings_new(limit_bytes, &model->mappings) != BASE_OK ||
+    if (eng_mappings_new(limit_bytes, copy, &model->mappings) != BASE_OK ||
         eng_pack_cache_new(&model->packs) != BASE_OK) {
         free_model(model);
         return NULL;
@@ -113,7 +113,7 @@ static enum base_status finish(struct eng_model *model, enum base_status status,
 enum base_status eng_model_load(const char *path, const struct eng_model_options *options,
                                 struct eng_model **out_model, struct base_error *error)
 {
-    struct eng_model *model = new_model(limit_of(options));
+    struct eng_model *model = new_model(limit_of(options), options != NULL && options->copy_files);
     if (model == NULL) {
         return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
     }
@@ -137,7 +137,7 @@ enum base_status eng_model_load_memory(const void *bytes, size_t size,
     if (size > limit_of(options)) {
         return base_error_set(error, BASE_ERR_TOO_LARGE, "%zu bytes are over the limit", size);
     }
-    struct eng_model *model = new_model(limit_of(options));
+    struct eng_model *model = new_model(limit_of(options), options != NULL && options->copy_files);
     if (model == NULL) {
         return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
     }

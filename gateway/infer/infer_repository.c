@@ -276,7 +276,8 @@ enum base_status gw_infer_repository_load(const char *dir, const struct gw_infer
                               found->name, number);
     }
     BASE_TRY(check_file(dir, found->name, number, error));
-    const struct eng_model_options options = {.file_bytes_max = GW_INFER_FILE_MAX};
+    const struct eng_model_options options = {.file_bytes_max = GW_INFER_FILE_MAX,
+                                              .copy_files = true};
     enum base_status status = eng_model_load(path, &options, out_model, &why);
     return status == BASE_OK
                ? BASE_OK

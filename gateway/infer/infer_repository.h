@@ -41,7 +41,8 @@ gw_infer_repository_list(const char *dir, struct gw_infer_names *out, struct bas
 BASE_NODISCARD enum base_status gw_infer_repository_look(const char *dir, struct base_str name,
                                                          struct gw_infer_found *out,
                                                          struct base_error *error);
-// Loads the file of one version. NOT_FOUND, INVALID, TOO_LARGE, and what the engine says of it; the
+// Loads the file of one version, and its external data, into memory: nobody needs the files again.
+// NOT_FOUND, INVALID, TOO_LARGE, and what the engine says of it; the
 // text begins with MODEL/VERSION.
 BASE_NODISCARD enum base_status
 gw_infer_repository_load(const char *dir, const struct gw_infer_found *found, uint64_t version,

@@ -32,7 +32,7 @@ static inline enum base_status rig_read_at(struct rig *rig, const struct base_bu
 {
     *rig = (struct rig){0};
     base_arena_init(&rig->model.arena, base_alloc_heap(), 0, (size_t)1 << 30);
-    base_check(eng_mappings_new((size_t)1 << 30, &rig->model.mappings) == BASE_OK);
+    base_check(eng_mappings_new((size_t)1 << 30, false, &rig->model.mappings) == BASE_OK);
     if (folder != NULL) {
         base_check(eng_mappings_folder(rig->model.mappings, folder, "", NULL) == BASE_OK);
     }

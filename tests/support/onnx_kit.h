@@ -7,7 +7,7 @@
 
 #include "engine/tensor.h"
 
-#define ONNX_KIT_BYTES 65536u
+#define ONNX_KIT_BYTES 131072u
 
 struct onnx_part {
     size_t size;

@@ -1,7 +1,8 @@
 // The tensor engine: runs ONNX models (opsets 7 to 22) on this machine.
 //
 // Lifetimes, longest first:
-//   model    the file, parsed, with its weights (memory-mapped) and everything sessions may share:
+//   model    the file, parsed, with its weights (memory-mapped or copied) and everything sessions
+//   may share:
 //            folded and packed weights. Counted; immutable after load, safe from any thread.
 //   session  one plan of a model for given input shapes: buffers, thread pool, chosen algorithms.
 //            One thread at a time; many sessions of one model may run at once on many threads.
@@ -32,12 +33,14 @@ struct eng_model_options {
     size_t file_bytes_max;       // 0: ENG_MODEL_BYTES_MAX
     bool keep_batch_norm;        // do not fold BatchNormalization into what comes before it
     bool allow_unknown;          // unknown operators are refused when a session plans, not here
+    bool copy_files; // read, not mapped: what happens to the files later changes nothing
 };
 
 #define ENG_MODEL_BYTES_MAX ((size_t)16 << 30)
 #define ENG_NAME_BYTES_MAX  1024 // longer names of nodes and values are refused
 
-// Reads a model file (memory-mapped; external data too). The caller owns one reference.
+// Reads a model file (memory-mapped unless copy_files; external data too; a mapped file must not be
+// cut short while the model lives). The caller owns one reference.
 // IO: file cannot be read. INVALID/TRUNCATED: not an ONNX model, or a broken one. TOO_LARGE: over a
 // limit. UNSUPPORTED: an IR version outside 3..8 or opset outside 1..17 (of opsets below 7 only
 // operators that mean the same in opset 7 are read). NOMEM.

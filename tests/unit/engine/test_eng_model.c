@@ -1,12 +1,14 @@
 // The ONNX reader on models written here: what the graph must say, form by form.
 #include "model_rig.h"
 
+#include "model/model_file.h"
 #include "model/model_key.h"
 
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -492,6 +494,30 @@ static void external_data_is_mapped(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
+static void copied_files_are_not_needed_again(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/test_eng_model_XXXXXX";
+    static uint8_t data[5 * 4096];
+    struct eng_mappings *mappings = NULL;
+    struct base_error error = {0};
+    const void *bytes = NULL;
+    size_t size = 0;
+    memset(data, 7, sizeof(data));
+    int file = mkstemp(path);
+    assert_int_equal(write(file, data, sizeof(data)), sizeof(data));
+    assert_int_equal(eng_mappings_new(1 << 20, true, &mappings), BASE_OK);
+    assert_int_equal(eng_mappings_open(mappings, path, &bytes, &size, &error), BASE_OK);
+    assert_int_equal(ftruncate(file, 0), 0);
+    assert_int_equal(size, sizeof(data));
+    assert_memory_equal(bytes, data, size);
+    eng_mappings_release(mappings, bytes, size);
+    assert_memory_equal(bytes, data, size);
+    eng_mappings_free(mappings);
+    assert_int_equal(close(file), 0);
+    assert_int_equal(unlink(path), 0);
+}
+
 static void the_key_follows_structure(void **state)
 {
     (void)state;
@@ -525,6 +551,7 @@ int main(void)
         cmocka_unit_test(subgraphs_capture_outer_values),
         cmocka_unit_test(attributes_of_every_kind),
         cmocka_unit_test(external_data_is_mapped),
+        cmocka_unit_test(copied_files_are_not_needed_again),
         cmocka_unit_test(the_key_follows_structure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
