@@ -145,8 +145,7 @@ static enum base_status warm(struct gw_infer_version *version, struct gw_infer_s
         return status;
     }
     session->rows = version->by_rows && rows <= version->rules.rows_max ? rows : 0;
-    session->next = version->idle;
-    version->idle = session;
+    gw_infer_idle_put(version, session);
     version->session_count++;
     return BASE_OK;
 }
@@ -315,6 +314,7 @@ static void install(struct gw_infer_service *service, struct gw_infer_model *mod
         model->versions[i]->next = service->versions;
         service->versions = model->versions[i];
     }
+    gw_infer_idle_trim(service, ends);
 }
 
 // Why it is not loaded, for those who ask later. Not of names that nothing in the folder has. What

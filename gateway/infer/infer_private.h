@@ -14,6 +14,8 @@ struct gw_infer_session {
     struct eng_session *engine;
     uint64_t shape; // of its plan, with the rows
     uint32_t rows;
+    size_t bytes;     // what it holds while it is idle
+    uint64_t used_at; // when it became idle, in the order of gw_infer_idle_put; 0: never used
 };
 
 struct gw_infer_version {
@@ -32,6 +34,7 @@ struct gw_infer_version {
     uint32_t running;
     uint32_t session_count;        // idle and at work
     struct gw_infer_session *idle; // used last first
+    size_t idle_bytes;             // of these
     uint64_t batch_us;             // a moving mean
     struct gw_infer_figures figures;
 };
@@ -41,7 +44,8 @@ struct gw_infer_service {
     uint32_t thread_count; // wanted; fixed
     uint32_t started_count;
     bool explicit_models;
-    size_t memory_bytes_max;
+    size_t session_bytes_max;
+    size_t idle_bytes_max;
     struct base_hash_key hash_key;
     const struct base_log *log;
     pthread_t threads[GW_INFER_THREADS_MAX];
@@ -60,6 +64,7 @@ struct gw_infer_service {
     uint32_t ticket_count;
     struct gw_infer_queue unread; // calls that are to be read
     uint32_t reading;             // threads that do
+    uint64_t idle_puts;
     bool draining;
     bool stopping;
 };
@@ -68,6 +73,7 @@ struct gw_infer_service {
 struct gw_infer_ends {
     struct gw_infer_ticket *tickets; // that are done
     struct gw_infer_version *dead;
+    struct gw_infer_session *sessions; // that nobody keeps
 };
 
 // With the lock: the ticket is done; it leaves its queue or its batch. An error without a text gets
@@ -76,6 +82,10 @@ void gw_infer_end(struct gw_infer_service *service, struct gw_infer_ticket *tick
                   enum base_status status, struct gw_infer_ends *ends);
 void gw_infer_version_drop(struct gw_infer_service *service, struct gw_infer_version *version,
                            struct gw_infer_ends *ends);
+// With the lock, or of a version that nobody else has: its session is idle.
+void gw_infer_idle_put(struct gw_infer_version *version, struct gw_infer_session *session);
+// With the lock: while idle sessions hold too much, the ones unused longest are given up.
+void gw_infer_idle_trim(struct gw_infer_service *service, struct gw_infer_ends *ends);
 // Without it.
 void gw_infer_ends_run(struct gw_infer_ends *ends);
 void gw_infer_version_free(struct gw_infer_version *version);

@@ -91,6 +91,7 @@ static struct gw_infer_session *take_session(struct gw_infer_version *version, u
         struct gw_infer_session *session = *at;
         if (session->shape == shape && session->rows == rows) {
             *at = session->next;
+            version->idle_bytes -= session->bytes;
             return session;
         }
         last = at;
@@ -101,6 +102,7 @@ static struct gw_infer_session *take_session(struct gw_infer_version *version, u
     }
     struct gw_infer_session *session = *last;
     *last = NULL;
+    version->idle_bytes -= session->bytes;
     return session;
 }
 
@@ -108,7 +110,7 @@ enum base_status gw_infer_session_new(const struct gw_infer_service *service,
                                       const struct gw_infer_version *version,
                                       struct gw_infer_session **out, struct base_error *error)
 {
-    const struct eng_session_options options = {.memory_bytes_max = service->memory_bytes_max};
+    const struct eng_session_options options = {.memory_bytes_max = service->session_bytes_max};
     struct gw_infer_session *session = calloc(1, sizeof(*session));
     if (session == NULL) {
         return base_error_set(error, BASE_ERR_NOMEM, "no memory for a session");
@@ -122,14 +124,70 @@ enum base_status gw_infer_session_new(const struct gw_infer_service *service,
     return BASE_OK;
 }
 
-static void give_session(struct gw_infer_version *version, struct gw_infer_session *session)
+void gw_infer_idle_put(struct gw_infer_version *version, struct gw_infer_session *session)
 {
-    if (session == NULL) {
-        version->session_count--;
-        return;
-    }
+    struct eng_session_stats stats;
+    eng_session_stats(session->engine, &stats);
+    session->bytes = stats.arena_bytes + stats.plan_bytes;
+    version->idle_bytes += session->bytes;
     session->next = version->idle;
     version->idle = session;
+}
+
+// The last one of a version is the one unused longest of it.
+static struct gw_infer_session **last_idle(struct gw_infer_version *version)
+{
+    struct gw_infer_session **at = &version->idle;
+    while (*at != NULL && (*at)->next != NULL) {
+        at = &(*at)->next;
+    }
+    return at;
+}
+
+// The version with the session unused longest of all. *out_bytes: what all of them hold.
+static struct gw_infer_version *oldest_idle(const struct gw_infer_service *service,
+                                            size_t *out_bytes)
+{
+    struct gw_infer_version *found = NULL;
+    uint64_t used_at = UINT64_MAX;
+    *out_bytes = 0;
+    for (struct gw_infer_version *at = service->versions; at != NULL; at = at->next) {
+        const struct gw_infer_session *last = *last_idle(at);
+        *out_bytes += at->idle_bytes;
+        if (last != NULL && last->used_at < used_at) {
+            found = at;
+            used_at = last->used_at;
+        }
+    }
+    return found;
+}
+
+void gw_infer_idle_trim(struct gw_infer_service *service, struct gw_infer_ends *ends)
+{
+    size_t bytes;
+    struct gw_infer_version *version = oldest_idle(service, &bytes);
+    while (version != NULL && service->idle_bytes_max != 0 && bytes > service->idle_bytes_max) {
+        struct gw_infer_session **last = last_idle(version);
+        struct gw_infer_session *session = *last;
+        *last = NULL;
+        version->idle_bytes -= session->bytes;
+        version->session_count--;
+        session->next = ends->sessions;
+        ends->sessions = session;
+        version = oldest_idle(service, &bytes);
+    }
+}
+
+static void give_session(struct gw_infer_service *service, const struct gw_infer_batch *batch,
+                         struct gw_infer_ends *ends)
+{
+    if (batch->session == NULL) {
+        batch->version->session_count--;
+        return;
+    }
+    batch->session->used_at = ++service->idle_puts;
+    gw_infer_idle_put(batch->version, batch->session);
+    gw_infer_idle_trim(service, ends);
 }
 
 // ---- Inputs
@@ -205,9 +263,10 @@ static enum base_status copy_texts(struct base_arena *arena, struct eng_string *
     return BASE_OK;
 }
 
-// Rows `from` to `from + rows` of an output, or all of it.
+// Rows `from` to `from + rows` of an output, or all of it. *total: bytes of the call's outputs.
 static enum base_status copy_output(const struct gw_infer_batch *batch,
-                                    struct gw_infer_ticket *ticket, size_t index, uint32_t from)
+                                    struct gw_infer_ticket *ticket, size_t index, uint32_t from,
+                                    size_t *total)
 {
     struct gw_infer_tensor *out = &ticket->result.outputs[index];
     struct eng_array array;
@@ -227,6 +286,12 @@ static enum base_status copy_output(const struct gw_infer_batch *batch,
         data += eng_desc_bytes(&array.desc) / batch->rows * from;
     }
     out->bytes = eng_desc_bytes(&out->desc);
+    if (out->bytes > GW_INFER_OUTPUTS_MAX - *total) {
+        return base_error_set(&ticket->error, BASE_ERR_TOO_LARGE,
+                              "outputs of more than %zu bytes with '%.60s'", GW_INFER_OUTPUTS_MAX,
+                              name);
+    }
+    *total += out->bytes;
     out->data = base_arena_copy(ticket->arena, data, out->bytes);
     const char *copy = base_arena_text(ticket->arena, name, strlen(name));
     out->name = base_str_of(copy);
@@ -255,8 +320,9 @@ static enum base_status scatter(const struct gw_infer_batch *batch, struct gw_in
     result->version = base_str_of(text);
     result->id = ticket->call->id;
     result->output_count = ticket->output_count;
+    size_t total = 0;
     for (size_t i = 0; i < ticket->output_count; i++) {
-        BASE_TRY(copy_output(batch, ticket, i, from));
+        BASE_TRY(copy_output(batch, ticket, i, from, &total));
     }
     return BASE_OK;
 }
@@ -374,7 +440,7 @@ static bool serve(struct gw_infer_service *service, struct gw_infer_batch *batch
     } else if (!again) {
         fail(service, batch, &error, &ends);
     }
-    give_session(version, batch->session);
+    give_session(service, batch, &ends);
     pthread_mutex_unlock(&service->lock);
     gw_infer_ends_run(&ends);
     pthread_mutex_lock(&service->lock);

@@ -33,6 +33,12 @@ void gw_infer_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t u
 
 // ---- Ends
 
+static void free_session(struct gw_infer_session *session)
+{
+    eng_session_free(session->engine);
+    free(session);
+}
+
 void gw_infer_version_free(struct gw_infer_version *version)
 {
     if (version == NULL) {
@@ -41,8 +47,7 @@ void gw_infer_version_free(struct gw_infer_version *version)
     while (version->idle != NULL) {
         struct gw_infer_session *session = version->idle;
         version->idle = session->next;
-        eng_session_free(session->engine);
-        free(session);
+        free_session(session);
     }
     eng_model_unref(version->engine);
     free(version);
@@ -162,6 +167,11 @@ void gw_infer_ends_run(struct gw_infer_ends *ends)
         struct gw_infer_version *version = ends->dead;
         ends->dead = version->next_dead;
         gw_infer_version_free(version);
+    }
+    while (ends->sessions != NULL) {
+        struct gw_infer_session *session = ends->sessions;
+        ends->sessions = session->next;
+        free_session(session);
     }
 }
 
@@ -475,7 +485,8 @@ enum base_status gw_infer_service_new(const struct gw_infer_options *options,
     service->watch_us = UINT64_MAX;
     service->thread_count = thread_count(options->threads);
     service->explicit_models = options->explicit_models;
-    service->memory_bytes_max = options->memory_bytes_max;
+    service->session_bytes_max = options->session_bytes_max;
+    service->idle_bytes_max = options->idle_bytes_max;
     service->hash_key = options->hash_key;
     service->log = options->log;
     service->dir = strdup(options->models_dir);

@@ -25,14 +25,17 @@ struct gw_infer_version;
 #define GW_INFER_CALLS_MAX   4096u // waiting and running, of all models
 #define GW_INFER_UNREAD_MAX  256u  // of these, calls that the service is to read first
 // What is read of a call's body and its answer, each tensor once.
-#define GW_INFER_ARENA_MAX    ((size_t)1 << 30)
+#define GW_INFER_ARENA_MAX ((size_t)1 << 30)
+// Outputs of one call; more is TOO_LARGE.
+#define GW_INFER_OUTPUTS_MAX  ((size_t)256 << 20)
 #define GW_INFER_SESSIONS_MAX 4u // of a version that wait with a plan, for each instance
 
 struct gw_infer_options {
     const char *models_dir;        // DIR/MODEL/VERSION/model.onnx (infer_repository.h)
     uint32_t threads;              // that run models; 0: one per core
     bool explicit_models;          // none is loaded at the start, gw_infer_load does
-    size_t memory_bytes_max;       // of one session; 0: the engine's own limit
+    size_t session_bytes_max;      // as eng_session_options.memory_bytes_max; a call over it fails
+    size_t idle_bytes_max;         // of all sessions that wait with a plan; 0: no bound
     struct base_hash_key hash_key; // of shapes, which callers choose
     const struct base_log *log;
 };

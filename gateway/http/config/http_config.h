@@ -53,6 +53,8 @@ struct gw_http_config {
     char infer_control[GW_CONFIG_TEXT_MAX]; // "all" or "explicit"
     char infer_access[GW_CONFIG_TEXT_MAX];  // as metrics_access
     uint64_t infer_threads;
+    uint64_t infer_session_bytes;
+    uint64_t infer_idle_bytes;
     uint64_t map_bytes_max;
     uint64_t commit_delay_us;
     uint64_t tunnel_commit_delay_us;

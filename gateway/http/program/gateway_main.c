@@ -385,6 +385,8 @@ static enum base_status open_infer(struct gateway *gateway, struct base_error *e
     const struct gw_infer_options infer_options = {
         .models_dir = config->infer_models,
         .threads = (uint32_t)config->infer_threads,
+        .session_bytes_max = (size_t)config->infer_session_bytes,
+        .idle_bytes_max = (size_t)config->infer_idle_bytes,
         .explicit_models = strcmp(config->infer_control, "explicit") == 0,
         .hash_key = base_hash_key_draw(&(struct base_random_port){.next = draw}),
         .log = gateway->log,

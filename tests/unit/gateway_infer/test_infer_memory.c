@@ -1,4 +1,5 @@
-// Memory of the inference service: a model's files are read once.
+// Memory of the inference service: a model's files are read once, a run takes no more than it may,
+// and so do the plans that wait for calls.
 #include "infer_kit.h"
 
 #include "base/alloc.h"
@@ -94,10 +95,95 @@ static void test_files_change(void **state)
     infer_kit_end(&kit);
 }
 
+static size_t idle_bytes(const struct gw_infer_service *service, uint32_t *out_count)
+{
+    size_t bytes = 0;
+    *out_count = 0;
+    for (struct gw_infer_version *at = service->versions; at != NULL; at = at->next) {
+        for (struct gw_infer_session *session = at->idle; session != NULL;
+             session = session->next) {
+            bytes += session->bytes;
+            *out_count += 1;
+        }
+    }
+    return bytes;
+}
+
+// y[rows, rows] = x times itself
+static const struct onnx_part *square(void)
+{
+    struct onnx_kit *kit = onnx_begin();
+    onnx_input(kit, "x", ENG_F32, -1, 3);
+    onnx_node(kit, "Transpose", "x", "t");
+    onnx_node(kit, "MatMul", "x t", "y");
+    onnx_output(kit, "y", ENG_F32, -1, -1);
+    return onnx_finish(kit, 13);
+}
+
+static void check_call(struct gw_infer_service *service, const char *model, uint32_t rows,
+                       enum base_status status, const char *text)
+{
+    struct waited waited;
+    ask(service, model, rows, &waited);
+    assert_int_equal(waited.ticket.status, status);
+    assert_memory_equal(waited.ticket.error.text, text, strlen(text));
+    base_arena_done(&waited.arena);
+}
+
+static void test_runs_are_bounded(void **state)
+{
+    struct infer_kit kit;
+    (void)state;
+    infer_kit_begin(&kit);
+    infer_kit_add(&kit, "m", "1", square());
+    struct gw_infer_service *service = start(&(struct gw_infer_options){
+        .models_dir = kit.dir, .threads = 1, .session_bytes_max = 1 << 20});
+    check_call(service, "m", 100, BASE_OK, "");
+    check_call(service, "m", 2000, BASE_ERR_TOO_LARGE, "the plan needs more than 1048576 bytes");
+    check_call(service, "m", 100, BASE_OK, "");
+    gw_infer_service_free(service);
+    service = start(&(struct gw_infer_options){.models_dir = kit.dir, .threads = 1});
+    check_call(service, "m", 8200, BASE_ERR_TOO_LARGE, "outputs of more than 268435456 bytes");
+    gw_infer_service_free(service);
+    infer_kit_end(&kit);
+}
+
+// Plans of several models and shapes: the ones unused longest go.
+static void test_idle_is_bounded(void **state)
+{
+    enum { MAX = 512 << 10 };
+    struct infer_kit kit;
+    uint32_t count;
+    (void)state;
+    infer_kit_begin(&kit);
+    infer_kit_add(&kit, "a", "1", square());
+    infer_kit_add(&kit, "b", "1", square());
+    struct gw_infer_service *service = start(
+        &(struct gw_infer_options){.models_dir = kit.dir, .threads = 1, .idle_bytes_max = MAX});
+    for (uint32_t i = 0; i < 3; i++) {
+        check_call(service, "a", 200 + i, BASE_OK, "");
+        check_call(service, "b", 200 + i, BASE_OK, "");
+        assert_true(idle_bytes(service, &count) <= MAX);
+        assert_int_not_equal(count, 0);
+    }
+    check_call(service, "a", 2000, BASE_OK, ""); // more than all may hold
+    assert_int_equal(idle_bytes(service, &count), 0);
+    assert_int_equal(count, 0);
+    for (struct gw_infer_version *at = service->versions; at != NULL; at = at->next) {
+        assert_int_equal(at->session_count, 0);
+        assert_int_equal(at->idle_bytes, 0);
+    }
+    check_call(service, "b", 3, BASE_OK, "");
+    gw_infer_service_free(service);
+    infer_kit_end(&kit);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_files_change),
+        cmocka_unit_test(test_runs_are_bounded),
+        cmocka_unit_test(test_idle_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
