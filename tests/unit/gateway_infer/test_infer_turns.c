@@ -204,37 +204,6 @@ static void test_deadlines_end_calls_at_once(void **state)
     end(&world);
 }
 
-// The run goes on for as long as anybody in the batch may wait: a neighbour whose deadline passes
-// on the way fails nobody else.
-static void test_a_neighbours_deadline(void **state)
-{
-    struct world world;
-    (void)state;
-    begin(&world);
-    add_loop(&world.kit, "slow", 20);
-    infer_kit_text(&world.kit, "slow/model.conf", "max_batch = 2\nbatch_delay_us = 1000000\n");
-    start(&world, 1);
-    struct ask *first = ask_one(&world, ask_new(&world, "slow", 2)); // how long one takes
-    uint64_t run_us = figures_of(&world, "slow").run_us;
-    assert_int_equal(first->ticket.status, BASE_OK);
-    assert_true(run_us > 20);
-    while (figures_of(&world, "slow").running > 0) {
-        usleep(500); // else a call that cannot wait so long is refused
-    }
-    struct ask *hasty = ask_new(&world, "slow", 1);
-    hasty->call.timeout_us = run_us / 10;
-    gw_infer_submit(world.service, &hasty->ticket);
-    struct ask *patient = submit(&world, "slow", GW_INFER_PRIORITY_USUAL);
-    wait_for(&world.seen, 3);
-    assert_int_not_equal(hasty->ticket.status, BASE_ERR_LIMIT);
-    assert_int_equal(patient->ticket.status, BASE_OK);
-    assert_true(((const float *)patient->ticket.result.outputs[0].data)[0] >= 1e6F / 6);
-    ask_free(first);
-    ask_free(hasty);
-    ask_free(patient);
-    end(&world);
-}
-
 // Cancelled while a thread copies its inputs, when it cannot end: it does when that is done.
 static void test_cancelled_while_held(void **state)
 {
@@ -369,7 +338,6 @@ int main(void)
         cmocka_unit_test(test_who_loses_its_place),
         cmocka_unit_test(test_a_neighbours_fault),
         cmocka_unit_test(test_deadlines_end_calls_at_once),
-        cmocka_unit_test(test_a_neighbours_deadline),
         cmocka_unit_test(test_cancelled_while_held),
         cmocka_unit_test(test_instances),
         cmocka_unit_test(test_all_calls),
