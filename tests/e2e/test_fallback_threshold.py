@@ -1,6 +1,7 @@
 """`walle fallback threshold`: a threshold out of labelled scores, its page, and files that are none."""
 import json
 import os
+import shutil
 import random
 import re
 import subprocess
@@ -103,7 +104,11 @@ class Threshold(unittest.TestCase):
         self.assertEqual(text.count("<line class=target"), 1)
         self.assertIn("walle.config", text)
         self.assertEqual(text.count("tr class=chosen"), 1)
-        picture = os.path.join(self.folder, "page.png")
+
+    @unittest.skipUnless(shutil.which("chromium"), "there is no Chromium")
+    def test_page_in_a_browser(self):
+        page, picture = os.path.join(self.folder, "page.html"), os.path.join(self.folder, "page.png")
+        self.assertEqual(self.walle(self.scores(score_lines(3000, 4)), "--within", "0.05", "--out", page).returncode, 0)
         subprocess.run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--screenshot=" + picture, "file://" + page],
                        capture_output=True, timeout=120, check=True)
         self.assertGreater(os.path.getsize(picture), 5000)
