@@ -115,7 +115,8 @@ class HostileTest(unittest.TestCase):
         after = self.infer.resident_kb()
         print(f"{seen}, resident {before} KiB after {COUNT // 4} requests, {after} KiB at the end")
         self.assertGreater(seen["refused"], COUNT // 2)
-        self.assertLess(after - before, GROWTH_KB_MAX)
+        if not os.environ.get("WALLE_SANITIZE"):  # a sanitizer keeps what was freed
+            self.assertLess(after - before, GROWTH_KB_MAX)
         status, _, body = curl(self.infer.url(PATH), data=request_of(ONE))
         self.assertEqual(status, 200, body)
         np.testing.assert_array_equal(json.loads(body)["outputs"][0]["data"], [2, 0, 0])
