@@ -112,7 +112,7 @@ class FleetVirtual(unittest.TestCase):
             self.assertLess(result["peak_rss_bytes"] / 2**20, 1.1 * budget)
             self.assertGreater(result["peak_rss_bytes"] / 2**20, 0.75 * budget)  # nine of ten are offered nothing yet
             self.assertGreater(result["virtual"]["dormant_bytes"], 200)
-            self.assertLess(result["virtual"]["dormant_bytes"], 8000)  # so few devices pay for the tables and cells of every shard
+            self.assertLess(result["virtual"]["dormant_bytes"], 6500)  # so few pay for the tables of every shard, and for who is awake
 
     def test_nothing_is_left_behind(self):
         def there():
