@@ -133,7 +133,8 @@ enum base_status wire_declaration_encode(const struct wire_declaration *declarat
     struct base_writer writer;
     base_writer_init(&writer, out,
                      capacity < WIRE_DECLARATION_BYTES_MAX ? capacity : WIRE_DECLARATION_BYTES_MAX);
-    base_writer_u8(&writer, WIRE_DECLARATION_VERSION);
+    base_writer_u8(&writer, declaration->leaves.size > 0 ? WIRE_DECLARATION_LEAVES
+                                                         : WIRE_DECLARATION_VERSION);
     base_writer_varint(&writer, declaration->trigger_count);
     for (uint32_t i = 0; i < declaration->trigger_count; i++) {
         write_long(&writer, declaration->triggers[i], WIRE_DECLARATION_PATTERN_MAX);
@@ -146,6 +147,9 @@ enum base_status wire_declaration_encode(const struct wire_declaration *declarat
         wire_text_write(&writer, declaration->attributes[i], UINT8_MAX);
     }
     write_uploads(&writer, declaration);
+    if (declaration->leaves.size > 0) {
+        write_long(&writer, declaration->leaves, WIRE_DECLARATION_LEAVES_MAX);
+    }
     BASE_TRY(writer.status);
     *out_size = base_writer_size(&writer);
     base_assert(*out_size <= capacity && *out_size <= WIRE_DECLARATION_BYTES_MAX);
@@ -187,7 +191,8 @@ enum base_status wire_declaration_parse(const uint8_t *bytes, size_t size,
     struct base_reader reader;
     base_reader_init(&reader, bytes, size);
     uint8_t version = base_reader_u8(&reader);
-    if (reader.status == BASE_OK && version != WIRE_DECLARATION_VERSION) {
+    if (reader.status == BASE_OK && version != WIRE_DECLARATION_VERSION &&
+        version != WIRE_DECLARATION_LEAVES) {
         return BASE_ERR_UNSUPPORTED;
     }
     read_triggers(&reader, out);
@@ -196,6 +201,12 @@ enum base_status wire_declaration_parse(const uint8_t *bytes, size_t size,
         out->attributes[i] = wire_text_read(&reader, UINT8_MAX);
     }
     read_uploads(&reader, out);
+    out->leaves = version == WIRE_DECLARATION_LEAVES
+                      ? read_long(&reader, WIRE_DECLARATION_LEAVES_MAX)
+                      : (struct base_str){NULL, 0};
+    if (version == WIRE_DECLARATION_LEAVES && out->leaves.size == 0) {
+        base_reader_fail(&reader, BASE_ERR_INVALID);
+    }
     base_assert(out->trigger_count <= WIRE_DECLARATION_TRIGGERS_MAX);
     BASE_TRY(base_reader_finish(&reader));
     return declaration_check(out);

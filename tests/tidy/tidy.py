@@ -214,7 +214,7 @@ ASSERTS_MIN = {
         "engine/backend", "engine/backend/cpu", "engine/backend/cuda", "engine/backend/cpu/gemm", "engine/backend/cpu/kernel", "engine/backend/cpu/move",
         "engine/backend/ref", "engine/base", "engine/cli", "engine/lower/ops", "engine/model", "engine/search", "engine/session",
         "engine/train", "device/model", "device/pipeline", "device/pipeline/record", "device/pipeline/storage",
-        "device/pipeline/stream", "device/pipeline/trigger", "device/tunnel", "device/wire", "device/wire/trust", "gateway/store",
+        "device/pipeline/stream", "device/pipeline/trigger", "device/tunnel", "device/wire", "device/wire/leaves", "device/wire/trust", "gateway/store",
         "gateway/tunnel", "gateway/tunnel/mark", "gateway/tunnel/segment", "engine/base/os", "engine/base/text", "policy", "policy/fallback")},
     "gateway/tunnel/schema": 11, "policy/fields": 8, "policy/stat": 6,
 }

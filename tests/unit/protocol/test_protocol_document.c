@@ -6,6 +6,7 @@
 #include "protocol_page.h"
 #include "wire_check.h"
 #include "wire/delta_piece.h"
+#include "wire/leaves/leaves.h"
 #include "wire/tunnel_dict.h"
 
 #include "policy/bucket.h"
@@ -584,6 +585,13 @@ static const struct limit limits[] = {
     LIMIT(WIRE_DECLARATION_ATTRIBUTES_MAX),
     LIMIT(WIRE_DECLARATION_UPLOADS_MAX),
     LIMIT(WIRE_DECLARATION_SCHEMA_MAX),
+    LIMIT(WIRE_DECLARATION_LEAVES_MAX),
+    LIMIT(WIRE_LEAVES_FIELDS_MAX),
+    LIMIT(WIRE_LEAVES_PATH_MAX),
+    LIMIT(WIRE_LEAVES_DEPTH_MAX),
+    LIMIT(WIRE_LEAVES_MODELS_MAX),
+    LIMIT(WIRE_LEAVES_INPUTS_MAX),
+    LIMIT(WIRE_LEAVES_NAME_MAX),
     LIMIT(WIRE_DECLARATION_EVENTS_MAX),
     LIMIT(WIRE_DECLARATION_EVENTS_S_MAX),
     LIMIT(WIRE_EXCLUSIVE_FILES_MAX),
