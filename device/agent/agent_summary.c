@@ -102,14 +102,16 @@ static void behaviour_print(struct posix_port *port, const struct event_source *
     }
     base_log_info(log, "pipeline",
                   "this run: %llu events kept, %llu matches, %llu starts, %llu dropped, "
-                  "%llu features, uploads: %llu taken, %llu refused here; since this device's "
+                  "%llu features, %llu records may not leave, uploads: %llu taken, %llu refused "
+                  "here; since this device's "
                   "folder was made: %llu refused by the gateway, %llu durable there; now: "
                   "%llu queued",
                   (unsigned long long)stats.events, (unsigned long long)stats.matches,
                   (unsigned long long)stats.starts, (unsigned long long)stats.starts_dropped,
-                  (unsigned long long)stats.features, (unsigned long long)stats.uploads,
-                  (unsigned long long)stats.uploads_refused, (unsigned long long)rejected,
-                  (unsigned long long)durable, (unsigned long long)queued_of(&tunnel));
+                  (unsigned long long)stats.features, (unsigned long long)stats.privacy_refusals,
+                  (unsigned long long)stats.uploads, (unsigned long long)stats.uploads_refused,
+                  (unsigned long long)rejected, (unsigned long long)durable,
+                  (unsigned long long)queued_of(&tunnel));
 }
 
 uint64_t agent_summary_moved(struct posix_pipeline *pipeline)

@@ -10,6 +10,7 @@
 #include "pipeline/pipeline.h"
 #include "pipeline/trigger/timeouts.h"
 #include "pipeline/trigger/trigger.h"
+#include "wire/leaves/leaves.h"
 
 #include <string.h>
 
@@ -114,10 +115,35 @@ static void sources_of(const struct wire_declaration *declaration, struct dev_tr
     }
 }
 
+// What may leave, where it is said: readable, and of uploads that are declared.
+static enum base_status leaves_check(const struct wire_declaration *declaration,
+                                     struct base_error *error)
+{
+    struct wire_leaves leaves;
+    if (declaration->leaves.size == 0) {
+        return BASE_OK;
+    }
+    enum base_status status = wire_leaves_parse((const uint8_t *)declaration->leaves.data,
+                                                declaration->leaves.size, &leaves);
+    if (status != BASE_OK) {
+        return base_error_set(error, BASE_ERR_INVALID, "leaves: %s", base_status_text(status));
+    }
+    for (uint32_t i = 0; i < leaves.upload_count; i++) {
+        struct base_str name = leaves.uploads[i].name;
+        if (wire_declaration_upload(declaration, name) == NULL) {
+            return base_error_set(error, BASE_ERR_INVALID,
+                                  "leaves: upload '%.*s' is not in \"uploads\"", (int)name.size,
+                                  name.data);
+        }
+    }
+    return BASE_OK;
+}
+
 enum base_status dev_declaration_check(const struct wire_declaration *declaration,
                                        const struct base_alloc_port *memory,
                                        struct base_error *error)
 {
+    BASE_TRY(leaves_check(declaration, error));
     struct dev_trigger_source sources[2 * WIRE_DECLARATION_TRIGGERS_MAX];
     struct dev_trigger_fault fault = {.source = UINT32_MAX};
     sources_of(declaration, sources);

@@ -126,6 +126,7 @@ enum base_status dev_pipeline_boot(struct dev_pipeline *pipeline, uint64_t now_u
     BASE_TRY(dev_feature_store_boot(options->features, now_us));
     BASE_TRY(dev_sequence_boot(pipeline->sequence, now_us));
     BASE_TRY(dev_recorder_boot(options->recorder, now_us, now_us, &sink));
+    dev_pipeline_ledger_load(pipeline);
     dev_pipeline_starts_load(pipeline);
     return BASE_OK;
 }

@@ -8,7 +8,9 @@
 //
 // What live tasks declare (wire/declaration.h) decides everything: which events are kept, with
 // which attributes, what starts a task, what it gets, and what may leave. A task that was not
-// declared, or an upload it did not declare, does nothing.
+// declared, or an upload it did not declare, does nothing. Where a task declares what its uploads
+// hold (wire/leaves), each record is held against that here, at the tunnel's door, whatever its
+// process said of it.
 //
 // Starts are at least once: a start is in the store before its task runs and leaves it with what
 // the task gave; after a kill it is run again, under the same token. The trigger engine's state is
@@ -101,6 +103,8 @@ struct dev_pipeline_options {
     uint32_t trigger_bytes;               // at most; 0 takes DEV_PIPELINE_TRIGGER_BYTES
     uint32_t input_bytes;                 // at most; 0 takes DEV_PIPELINE_INPUT_BYTES
     uint32_t sequence_bytes; // of the time-level sequence in memory; 0 takes sequence.h's
+    // Of a task that does not declare what leaves (wire/leaves/leaves.h) nothing leaves.
+    bool leaves_required;
 };
 
 struct dev_pipeline_stats {
@@ -112,7 +116,8 @@ struct dev_pipeline_stats {
     uint64_t starts_lost;    // their task, or their events, were gone
     uint64_t starts_again;   // found in the store at boot
     uint64_t uploads;
-    uint64_t uploads_refused; // not declared, too large, or by the tunnel
+    uint64_t uploads_refused;  // not declared, too large, or by the tunnel
+    uint64_t privacy_refusals; // of them: what they held may not leave, or no more of them today
     uint64_t features;
     uint64_t features_refused;
     uint64_t tasks_refused; // declarations or triggers that this device cannot take

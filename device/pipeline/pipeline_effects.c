@@ -5,13 +5,94 @@
 #include "pipeline/pipeline_private.h"
 
 #include "base/check.h"
+#include "wire/leaves/leaves_check.h"
+
+#define LEDGER_KEY       "leaves"
+#define LEDGER_KEY_BYTES 6
+
+static const struct dev_kv_key ledger_key = {DEV_SPACE_STATE, LEDGER_KEY, LEDGER_KEY_BYTES};
+
+// ---- What may leave
+
+void dev_pipeline_ledger_load(struct dev_pipeline *pipeline)
+{
+    uint8_t bytes[WIRE_LEAVES_LEDGER_BYTES];
+    size_t size = 0;
+    pipeline->ledger = (struct wire_leaves_ledger){.day = 0};
+    if (dev_collect_get(pipeline->options.collect, ledger_key, bytes, sizeof(bytes), &size) ==
+        BASE_OK) {
+        struct base_reader reader;
+        base_reader_init(&reader, bytes, size);
+        wire_leaves_ledger_read(&reader, &pipeline->ledger);
+    }
+}
+
+// In the group that stores the record.
+static void ledger_store(struct dev_pipeline *pipeline)
+{
+    uint8_t bytes[WIRE_LEAVES_LEDGER_BYTES];
+    struct base_writer writer;
+    base_writer_init(&writer, bytes, sizeof(bytes));
+    wire_leaves_ledger_write(&writer, &pipeline->ledger);
+    base_assert(writer.status == BASE_OK);
+    const struct base_span value = {bytes, base_writer_size(&writer)};
+    enum base_status status =
+        dev_collect_put(pipeline->options.collect, pipeline->now_us, ledger_key, value, false);
+    if (status != BASE_OK) { // a kill now would give the task a few more of today
+        base_log_debug(pipeline->options.ports.log, "pipeline", "counts of today: %s",
+                       base_status_text(status));
+    }
+}
+
+static struct base_str declaration_of(const struct dev_pipeline *pipeline,
+                                      const struct pipeline_task *task)
+{
+    return (struct base_str){(const char *)pipeline->declarations + task->declaration_at,
+                             task->declaration_bytes};
+}
+
+// May it leave, by what the version declares, and is it one of so many a day? The task's process
+// may have asked the same; what it said of it does not count.
+static bool may_leave(struct dev_pipeline *pipeline, const struct pipeline_task *task,
+                      const struct wire_upload *declared, const struct wire_upload_record *record)
+{
+    struct base_str declaration = declaration_of(pipeline, task);
+    const struct wire_leaves_record held = {record->format, record->bytes, record->size};
+    struct base_error error = {0};
+    enum base_status status = wire_leaves_upload_check(declaration, declared->name, &held, &error);
+    if (status == BASE_OK && pipeline->options.leaves_required &&
+        !wire_leaves_declared(declaration)) {
+        status =
+            base_error_set(&error, BASE_ERR_DENIED, "the version does not declare what leaves");
+    }
+    uint32_t per_day =
+        status == BASE_OK ? wire_leaves_upload_per_day(declaration, declared->name) : 0;
+    if (per_day > 0) {
+        uint64_t key = wire_leaves_ledger_key((struct base_str){task->name, task->name_size},
+                                              BASE_STR("upload"), declared->name);
+        if (wire_leaves_ledger_take(&pipeline->ledger, key, pipeline->wall_ms, per_day)) {
+            ledger_store(pipeline);
+        } else {
+            status = base_error_set(&error, BASE_ERR_DENIED, "upload '%.*s': %u have left today",
+                                    (int)declared->name.size, declared->name.data, per_day);
+        }
+    }
+    if (status != BASE_OK) {
+        pipeline->stats.privacy_refusals++;
+        base_log_debug(pipeline->options.ports.log, "pipeline", "task %.*s: may not leave: %s",
+                       (int)task->name_size, task->name, error.text);
+    }
+    return status == BASE_OK;
+}
 
 // `record` has all but what the declaration says.
 static void upload(struct dev_pipeline *pipeline, const struct pipeline_task *task,
                    const struct wire_upload *declared, struct wire_upload_record record)
 {
     const struct wire_upload_port *uploads = &pipeline->options.ports.uploads;
-    bool taken = declared != NULL && uploads->offer != NULL && record.size <= WIRE_RECORD_BYTES_MAX;
+    bool taken = declared != NULL && uploads->offer != NULL &&
+                 record.size <= WIRE_RECORD_BYTES_MAX &&
+                 may_leave(pipeline, task, declared, &record);
     if (taken) {
         record.class_id = declared->class_id;
         record.key.task = (struct base_str){task->name, task->name_size};
@@ -19,6 +100,9 @@ static void upload(struct dev_pipeline *pipeline, const struct pipeline_task *ta
         record.key.schema = declared->schema_version;
         record.schema = declared->schema;
         taken = uploads->offer(uploads->ctx, pipeline->now_us, &record) == BASE_OK;
+    }
+    if (declared == NULL && wire_leaves_declared(declaration_of(pipeline, task))) {
+        pipeline->stats.privacy_refusals++; // the name itself could say something
     }
     pipeline->stats.uploads += taken ? 1 : 0;
     pipeline->stats.uploads_refused += taken ? 0 : 1;

@@ -8,6 +8,7 @@
 #include "pipeline/record/sequence.h"
 #include "pipeline/trigger/timeouts.h"
 #include "wire/event_block.h"
+#include "wire/leaves/leaves_ledger.h"
 
 struct dev_pipeline {
     struct dev_pipeline_options options;
@@ -31,7 +32,8 @@ struct dev_pipeline {
     uint64_t evict_due_us;
     uint64_t blocks_seen; // of the sequence, when the state was saved last
     uint64_t matches_seen;
-    uint64_t now_us; // of the step under way
+    struct wire_leaves_ledger ledger; // of what has left today
+    uint64_t now_us;                  // of the step under way
     uint64_t wall_ms;
     uint8_t *input; // input_bytes, while a run reads it; NULL otherwise
     struct wire_event events[PIPELINE_BLOCK_EVENTS]; // of one block of an input
@@ -81,6 +83,10 @@ void dev_pipeline_dropped_tell(struct dev_pipeline *pipeline);
 void dev_pipeline_starts_store(struct dev_pipeline *pipeline);
 // The start with that token, NULL: none.
 struct pipeline_start *dev_pipeline_start_find(struct dev_pipeline *pipeline, uint64_t token);
+
+// ---- pipeline_effects.c
+// Reads back how much has left today.
+void dev_pipeline_ledger_load(struct dev_pipeline *pipeline);
 
 // ---- pipeline_input.c
 // Encodes the events the start's task wants into `input`, which is there. Events that are gone are

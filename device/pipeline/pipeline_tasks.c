@@ -10,6 +10,7 @@
 #include "base/carve.h"
 #include "base/check.h"
 #include "base/hash.h"
+#include "wire/leaves/leaves_check.h"
 
 #include <string.h>
 
@@ -81,7 +82,8 @@ static void task_take(struct dev_pipeline *pipeline, const struct dev_pipeline_t
         return;
     }
     if (bytes.size > 0 &&
-        wire_declaration_parse((const uint8_t *)bytes.data, bytes.size, &declaration) != BASE_OK) {
+        (wire_declaration_parse((const uint8_t *)bytes.data, bytes.size, &declaration) != BASE_OK ||
+         (declaration.leaves.size > 0 && !wire_leaves_declared(bytes)))) {
         refuse(pipeline, from->task_id, from->name, "its declaration is damaged");
         return;
     }

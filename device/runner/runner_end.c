@@ -43,6 +43,7 @@ void dev_runner_end_write(struct base_writer *writer, enum base_status status,
     base_writer_u64(writer, result->left_out.late);
     base_writer_u64(writer, result->left_out.evicted);
     base_writer_u64(writer, result->left_out.dropped);
+    base_writer_u32(writer, result->refused);
     base_writer_u32(writer, (uint32_t)result->result.size);
     base_writer_bytes(writer, result->result.data, result->result.size);
     base_writer_u8(writer, (uint8_t)result->effect_count);

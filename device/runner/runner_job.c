@@ -56,6 +56,7 @@ static void head_write(struct base_writer *writer, const struct dev_runner_job *
     base_writer_u64(writer, vm->device_id);
     text_write(writer, vm->entry);
     text_write(writer, vm->config);
+    text_write(writer, vm->declaration);
     attrs_write(writer, vm->attrs);
     text_write(writer, vm->input);
     base_writer_varint(writer, job->input_bytes);
@@ -185,6 +186,7 @@ static enum base_status head_read(struct base_reader *reader, struct dev_runner_
     out->vm.device_id = base_reader_u64(reader);
     out->vm.entry = text_read(reader);
     out->vm.config = text_read(reader);
+    out->vm.declaration = text_read(reader);
     attrs_read(reader, out);
     out->vm.input = text_read(reader);
     out->input_bytes = (size_t)base_reader_varint_max(reader, SIZE_MAX);

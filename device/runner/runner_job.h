@@ -3,10 +3,10 @@
 //
 //   job     := u32 head_size, head, modules, input; each part begins at a multiple of 16
 //   head    := u32 heap_kib, u32 time_ms, u64 instruction_max, u64 model_memory_max, u64 device_id,
-//              text entry, text config, u8 has_attrs, [varint size, attributes (wire/attrs.h)],
-//              text json input, varint input_bytes, u8 has_query,
-//              varint module_count, module_count x (text name, varint size),
-//              varint model_count, model_count x (text name, varint size, sha256[32])
+//              text entry, text config, text declaration, u8 has_attrs, [varint size, attributes
+//              (wire/attrs.h)], text json input, varint input_bytes, u8 has_query, varint
+//              module_count, module_count x (text name, varint size), varint model_count,
+//              model_count x (text name, varint size, sha256[32])
 //   text    := varint size, bytes
 //   models  := the files one behind the other; each begins at a multiple of 64
 #ifndef DEV_RUNNER_JOB_H

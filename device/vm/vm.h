@@ -134,8 +134,10 @@ struct dev_vm_job {
     uint32_t module_count;
     const struct dev_vm_check_port *checks; // NULL: dev_mpy_check
     struct base_str entry;                  // module run as __main__
-    struct base_str config;         // JSON object: walle.config; empty: {}. Parsed when the script
-    struct base_str input;          // JSON: walle.input; empty: None.   asks; bad JSON: ValueError
+    struct base_str config;      // JSON object: walle.config; empty: {}. Parsed when the script
+    struct base_str declaration; // of the version (wire/declaration.h): what may leave is asked of
+                                 // it (wire/leaves/leaves_check.h); empty: it has none
+    struct base_str input;       // JSON: walle.input; empty: None.   asks; bad JSON: ValueError
     const struct dev_event *events; // walle.data.events(), by seq, beside `input`; borrowed until
     uint32_t event_count;           // the run is over
     uint32_t events_missing;        // older ones there was no room for: no row is complete
@@ -179,6 +181,7 @@ struct dev_vm_result {
     // process.
     bool looked;
     struct dev_vm_left_out left_out; // of all aggregate calls
+    uint32_t refused;       // times it tried to let go what the declaration does not let leave
     uint64_t output_cut;    // bytes that were printed and are not in `output`, which was full
     struct base_str output; // print() and walle.log(); valid until the VM's next run or free
     struct base_str result; // JSON of walle.result(...); empty: none given; valid as output

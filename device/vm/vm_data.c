@@ -279,6 +279,7 @@ static mp_obj_t upload(mp_obj_t name_in, mp_obj_t value)
     } else {
         json_take(vm, &used, value, DEV_VM_EFFECT_BYTES, effect);
     }
+    dev_vm_leaves_upload(vm, effect);
     effect_end(vm, used);
     return mp_const_none;
 }

@@ -189,6 +189,7 @@ static mp_obj_t walle_result(mp_obj_t value)
     struct dev_vm *vm = dev_vm_current;
     dev_vm_outside(vm);
     size_t size = dev_vm_json_write(value, vm->scratch, sizeof(vm->scratch));
+    dev_vm_leaves_result(vm, vm->scratch, size);
     memcpy(vm->result, vm->scratch, size);
     vm->result_size = size;
     return mp_const_none;

@@ -141,6 +141,11 @@ void dev_vm_outcome_exception(struct dev_vm *vm, void *exception);
 // --- vm_data.c
 void dev_vm_effects_finish(struct dev_vm *vm);
 
+// --- vm_leaves.c
+// Raise ValueError, and count, when the version does not let it leave.
+void dev_vm_leaves_upload(struct dev_vm *vm, const struct dev_vm_effect *effect);
+void dev_vm_leaves_result(struct dev_vm *vm, const char *text, size_t size);
+
 // --- vm_nn.c
 // Gives back the models the run loaded.
 void dev_vm_models_finish(struct dev_vm *vm);

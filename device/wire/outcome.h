@@ -52,7 +52,7 @@ enum wire_outcome_kind {
 #define WIRE_OUTCOME_FIRST_FAILURE 16
 
 // X(name): numbers of a run. API.md says what each is.
-#define WIRE_FIGURE_MAP(X) X(heap_peak_bytes) X(left_out)
+#define WIRE_FIGURE_MAP(X) X(heap_peak_bytes) X(left_out) X(privacy_refusals)
 
 struct wire_figures {
 #define WIRE_FIGURE_FIELD(name) uint64_t name;

@@ -92,7 +92,8 @@ void sim_runs_compare(struct sim_runs *runs, const struct wire_sha256 *version,
                 base_str_equal(run->end.end.result, end->end.result) &&
                 strcmp(run->end.detail, end->detail) == 0 &&
                 run->end.end.fingerprint == end->end.fingerprint &&
-                run->end.end.left_out == end->end.left_out;
+                run->end.end.left_out == end->end.left_out &&
+                run->end.end.refused == end->end.refused;
     runs->compared++;
     runs->mismatches += !same;
 }

@@ -68,6 +68,7 @@ void sim_task_end_set(struct sim_task_end *out, enum wire_outcome_kind outcome,
     out->end.outcome = outcome;
     out->end.duration_us = duration_us;
     out->end.detail = base_str_of(out->detail);
+    out->end.place.of_port = true;
     if (wire_outcome_is_failure(outcome)) {
         out->end.fingerprint = base_hash64(out->detail, strlen(out->detail));
     }
@@ -102,6 +103,8 @@ static void end_from_result(const struct dev_vm_result *result, struct sim_task_
     out->end.result = result->result;
     out->end.heap_peak_bytes = result->heap_peak_bytes;
     out->end.left_out = dev_vm_left_out_sum(&result->left_out);
+    out->end.refused = result->refused;
+    posix_run_place(result, &out->end.place);
 }
 
 static enum base_status run(struct sim_runner *runner, struct dev_vm *vm, struct dev_vm_job *job,
@@ -170,6 +173,7 @@ static bool run_made(struct sim_runner *runner, const struct dev_task_job *job,
         .model_port = runner->model_store != NULL ? &models : NULL,
         .entry = job->manifest->entry,
         .config = job->manifest->config,
+        .declaration = job->manifest->declaration,
         .device_id = job->device_id,
         .attrs = job->attrs,
         .time_ms = job->manifest->time_ms,

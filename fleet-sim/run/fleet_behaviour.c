@@ -468,9 +468,14 @@ static void on_end(struct sim_awake *awake, uint64_t task_id, uint64_t token,
         out.effect_count = end->effect_count;
     }
     uint64_t before = sums(awake->shard)->records;
+    struct dev_pipeline_stats stats;
+    dev_pipeline_stats(active->pipeline, &stats);
+    uint64_t refused = stats.privacy_refusals;
     dev_pipeline_on_end(active->pipeline, active->clock_us, sim_active_wall_ms(active),
                         (struct dev_pipeline_run){.token = token, .task_id = task_id},
                         end != NULL ? &out : NULL);
+    dev_pipeline_stats(active->pipeline, &stats);
+    dev_run_refused(awake->runtime, (uint32_t)(stats.privacy_refusals - refused));
     // As on a phone: what a run gave is closed into batches when it ends.
     if (sums(awake->shard)->records != before && active->tunnel != NULL) {
         dev_tunnel_flush(active->tunnel, awake->shard->clock.mono_us(awake->shard->clock.ctx));

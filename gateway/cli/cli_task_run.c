@@ -139,6 +139,7 @@ static enum base_status load_version(struct run *run, const char *folder, struct
     run->job.model_port = &run->model_port;
     run->job.entry = manifest->entry;
     run->job.config = manifest->config;
+    run->job.declaration = manifest->declaration;
     run->job.time_ms = manifest->time_ms;
     return BASE_OK;
 }

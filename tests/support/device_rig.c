@@ -674,8 +674,12 @@ static bool finish_run(struct rig *rig)
                 .result = fails || version->result == NULL ? (struct base_str){NULL, 0}
                                                            : base_str_of(version->result),
                 .fingerprint = fails ? 77 : 0,
-                .detail = fails ? BASE_STR("ValueError: bad price (main.py:3)")
+                .detail = fails ? base_str_of(version->failure != NULL
+                                                  ? version->failure
+                                                  : "ValueError: bad price (main.py:3)")
                                 : (struct base_str){NULL, 0},
+                .refused = version->refused,
+                .place = version->place,
             };
             version->runs++;
             version->shadow_runs += run.shadow ? 1 : 0;

@@ -103,6 +103,7 @@ struct dev_runs {
     uint8_t references; // runs of the active version for this shadow alone
     bool reference;     // the run that is due is one of these
     bool running;       // one on trial was started and has not ended
+    bool beside_quiet;  // of the result in `beside` nothing is told
 };
 
 // Of the stored content of the versions, what the slots part knows or doubts; not stored.

@@ -6,12 +6,14 @@
 #include "core/run/device_run.h"
 
 #include "core/run/run_parts.h"
+#include "core/run/run_told.h"
 #include "core/slots/device_content.h"
 #include "core/slots/device_repair.h"
 #include "core/slots/device_slots.h"
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "wire/leaves/leaves_check.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -177,6 +179,8 @@ enum base_status dev_run_start(struct dev_runtime *runtime, struct dev_task *tas
     run->started_us = dev_now_us(runtime);
     run->reference = task->runs.reference;
     run->triggered = dev_triggered_for(runtime, task);
+    run->quiet = wire_leaves_errors_of(manifest.parsed.declaration) == WIRE_LEAVES_PLACE;
+    run->refused = 0;
     status = port_start(runtime, task, &manifest.parsed, &exclusive.parsed);
     if (status != BASE_OK) {
         run->run = 0;
@@ -307,7 +311,7 @@ static void run_end(struct dev_runtime *runtime, const struct dev_task_end *end)
         .rollout_id = run->rollout,
         .duration_us = end->duration_us,
         .fingerprint = end->fingerprint,
-        .figures = {.heap_peak_bytes = end->heap_peak_bytes, .left_out = end->left_out},
+        .figures = dev_run_figures(runtime, end),
         .detail = end->detail,
     };
     if (task->shadow) {
@@ -345,7 +349,8 @@ void dev_on_task_end(struct dev_runtime *runtime, uint32_t run, const struct dev
     if (runtime->run->reference && end->outcome != WIRE_OUTCOME_FAIL_INTEGRITY) {
         runtime->stats.shadow_runs++;
     } else {
-        run_end(runtime, end);
+        struct dev_told told;
+        run_end(runtime, dev_run_told(runtime, end, &told));
     }
     run_unmap(runtime);
     (void)dev_flush(runtime, dev_now_us(runtime));

@@ -9,6 +9,7 @@
 
 #include "core/run/result_digest.h"
 #include "core/run/run_parts.h"
+#include "core/run/run_told.h"
 #include "core/slots/device_slots.h"
 
 #include "base/check.h"
@@ -115,6 +116,7 @@ void dev_shadow_beside(struct dev_runtime *runtime, const struct dev_task *task,
         .run_index = task->runs.count,
         .heap_peak_bytes = end->heap_peak_bytes,
     };
+    shadow->runs.beside_quiet = runtime->run->quiet;
     shadow->runs.due_us = 0;
 }
 
@@ -196,7 +198,7 @@ static void say(struct dev_runtime *runtime, const struct dev_task *shadow,
         .rollout_id = shadow->slots.active.rollout,
         .duration_us = end->duration_us,
         .fingerprint = end->fingerprint,
-        .figures = {.heap_peak_bytes = end->heap_peak_bytes, .left_out = end->left_out},
+        .figures = dev_run_figures(runtime, end),
         .detail = reason(kind, end, difference),
     };
     if (kind == WIRE_OUTCOME_FAIL_DIFFERENT) { // the place, not the values: it names the cluster
@@ -225,6 +227,9 @@ void dev_shadow_judge(struct dev_runtime *runtime, struct dev_task *shadow,
     enum wire_outcome_kind kind = compare(runtime, shadow, end, &difference);
     if (runtime->kept_result->shadow_id == shadow->id) {
         runtime->kept_result->shadow_id = 0;
+    }
+    if (runtime->run->quiet || shadow->runs.beside_quiet) { // results differ in what they say
+        difference = (struct dev_difference){.place = 0};
     }
     if (wire_outcome_is_failure(kind)) {
         say(runtime, shadow, kind, end, &difference);

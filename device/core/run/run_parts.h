@@ -31,8 +31,10 @@ struct dev_run {
     uint32_t run; // 0: none
     uint32_t next_run;
     uint32_t task;
-    bool reference; // for a shadow alone: nobody is told
-    bool triggered; // with the input of runtime->triggered
+    bool reference;   // for a shadow alone: nobody is told
+    bool triggered;   // with the input of runtime->triggered
+    bool quiet;       // of a failure only its place leaves (wire/leaves/leaves.h)
+    uint32_t refused; // records that the embedding did not let leave
 };
 
 enum dev_triggered_phase {

@@ -229,6 +229,9 @@ bool dev_run_is_triggered(const struct dev_runtime *runtime);
 // to leave it out): reported as fail_load, once as long as nothing else happens to the task.
 // Nothing for a task that has no active version.
 void dev_left_out(struct dev_runtime *runtime, uint64_t task_id, const char *why);
+// In on_result and on_triggered: so many records of the run may not leave, by what its version
+// declares (device/pipeline refused them). Told with the run's outcome.
+void dev_run_refused(struct dev_runtime *runtime, uint32_t count);
 // Changes when the set of active versions does: then what they declare is to be read again.
 uint64_t dev_active_mark(const struct dev_runtime *runtime);
 // The manifest of the active version of the task at `index` (as in dev_task_view), borrowed until

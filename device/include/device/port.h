@@ -222,6 +222,14 @@ struct dev_task_job {
 
 struct dev_effect;
 
+// Where a run failed, and as what, apart from what the script made of it in words.
+struct dev_task_place {
+    bool of_port;  // `detail` is of the port's own words; false: a script may have made some of it
+    char type[48]; // "ValueError"; empty: no exception
+    char file[64]; // "features.py"; empty: not known
+    uint32_t line;
+};
+
 struct dev_task_end {
     enum wire_outcome_kind outcome; // RAN or a FAIL_*
     uint64_t duration_us;
@@ -231,6 +239,8 @@ struct dev_task_end {
     uint32_t heap_peak_bytes; // most memory the script held; 0: not known
     uint64_t left_out;        // by its joins and windows: events too late, keys and events that had
                               // to go for others
+    uint32_t refused;         // times it tried to let go what its declaration does not let leave
+    struct dev_task_place place; // of a failure
     // What the script stored and sent (pipeline/pipeline.h); valid during the call.
     const struct dev_effect *effects;
     uint32_t effect_count;

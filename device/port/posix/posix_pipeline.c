@@ -152,6 +152,10 @@ void posix_pipeline_on_end(struct posix_pipeline *self, struct dev_pipeline_run 
     dev_pipeline_on_end(self->pipeline, now_us, wall_ms(), run, end != NULL ? &out : NULL);
     struct dev_pipeline_stats after;
     dev_pipeline_stats(self->pipeline, &after);
+    if (after.privacy_refusals != before.privacy_refusals) {
+        uint64_t refused = after.privacy_refusals - before.privacy_refusals;
+        dev_run_refused(self->runtime, (uint32_t)refused);
+    }
     if (after.uploads != before.uploads) {
         dev_tunnel_flush(self->tunnel, now_us);
     }
@@ -240,6 +244,7 @@ static enum base_status parts_init(struct posix_pipeline *self)
         .features = self->features,
         .recorder = self->recorder,
         .memory = base_alloc_heap(),
+        .leaves_required = options->leaves_required,
         .ports = {.ctx = self,
                   .start = start_task,
                   .uploads = dev_tunnel_uploads(self->tunnel),

@@ -20,6 +20,7 @@ struct posix_pipeline_options {
     struct base_str app; // version, for the gateway; borrowed during the call
     struct base_str os;
     struct posix_http *http; // must outlive it
+    bool leaves_required;    // as dev_pipeline_options.leaves_required
     const struct base_log *log;
     void *ctx;
     void (*woke)(void *ctx); // something is to be done: step

@@ -254,6 +254,7 @@ static enum base_status pipeline_open(struct posix_port *port, struct event_base
         .app = attribute(&options->config, BASE_STR("app_version")),
         .os = attribute(&options->config, BASE_STR("os")),
         .http = port->http,
+        .leaves_required = options->leaves_required,
         .log = options->log,
         .ctx = port,
         .woke = woke,

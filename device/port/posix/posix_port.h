@@ -45,6 +45,8 @@ struct posix_options {
     struct base_str credential; // shown to the gateway; empty: none
     struct dev_config config;
     bool no_pipeline; // no data pipeline and no tunnel
+    // Of tasks that do not declare what leaves nothing does (wire/leaves/leaves.h).
+    bool leaves_required;
     // Bytes of the heap that decoding a delta may take; 0 takes DEV_DELTA_MEMORY_BYTES. What needs
     // more is not asked for.
     uint64_t delta_memory;

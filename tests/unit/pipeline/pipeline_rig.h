@@ -44,6 +44,7 @@ struct rig {
     struct seen_start running; // token 0: none
     struct seen_start starts[SEEN_MAX];
     uint32_t start_count;
+    bool leaves_required;
     uint32_t uploads;
     char upload[64];
     uint8_t upload_class;
@@ -180,6 +181,7 @@ static enum base_status boot(void)
                                            .features = rig.features,
                                            .recorder = rig.recorder,
                                            .memory = base_alloc_heap(),
+                                           .leaves_required = rig.leaves_required,
                                            .ports = {.start = start_task,
                                                      .uploads = {NULL, upload},
                                                      .on_match = on_match,

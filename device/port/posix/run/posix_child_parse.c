@@ -140,6 +140,7 @@ static void result_read(struct base_reader *reader, struct posix_child_end *out)
     result->left_out.late = base_reader_u64(reader);
     result->left_out.evicted = base_reader_u64(reader);
     result->left_out.dropped = base_reader_u64(reader);
+    result->refused = base_reader_u32(reader);
     result->result = block_read(reader, DEV_VM_RESULT_MAX);
     need(reader, result->result.size == 0 || json_ok(result->result));
     effects_read(reader, out);

@@ -4,8 +4,6 @@
 // in one block behind the list.
 #include "posix/run/posix_run_io.h"
 
-#include "device/port.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +27,19 @@ enum base_status posix_run_models(const struct dev_task_file *files, uint32_t fi
     }
     *out_count = count;
     return BASE_OK;
+}
+
+// ---- Failures
+
+_Static_assert(sizeof((struct dev_task_place){0}.type) == DEV_VM_TYPE_MAX &&
+                   sizeof((struct dev_task_place){0}.file) == DEV_VM_FILE_MAX,
+               "a place holds what a VM says");
+
+void posix_run_place(const struct dev_vm_result *result, struct dev_task_place *out)
+{
+    *out = (struct dev_task_place){.line = result->line};
+    memcpy(out->type, result->type, sizeof(out->type));
+    memcpy(out->file, result->file, sizeof(out->file));
 }
 
 // ---- Effects

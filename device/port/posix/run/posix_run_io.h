@@ -3,15 +3,18 @@
 #ifndef POSIX_RUN_IO_H
 #define POSIX_RUN_IO_H
 
+#include "device/port.h"
 #include "pipeline/pipeline.h"
 #include "vm/vm.h"
 
-struct dev_task_file;
 // The models among a job's files, as the VM wants them; names and bytes are borrowed. `out` has
 // room for DEV_VM_MODELS_MAX. TOO_LARGE: there are more.
 BASE_NODISCARD enum base_status posix_run_models(const struct dev_task_file *files,
                                                  uint32_t file_count, struct dev_vm_model *out,
                                                  uint32_t *out_count);
+
+// Where a run failed; all empty where it did not.
+void posix_run_place(const struct dev_vm_result *result, struct dev_task_place *out);
 
 struct posix_run_effects {
     struct dev_effect *effects; // malloc

@@ -59,6 +59,8 @@ struct end {
     uint64_t fingerprint;
     uint32_t heap_peak_bytes;
     uint64_t left_out;
+    uint32_t refused;
+    struct dev_task_place place;
     char detail[WIRE_REPORT_DETAIL_MAX + 1];
     char result[DEV_VM_RESULT_MAX];
     size_t result_bytes;
@@ -113,6 +115,8 @@ static void end_fill(struct end *end, const struct dev_vm_result *result)
     end->duration_us = result->duration_us;
     end->heap_peak_bytes = result->heap_peak_bytes;
     end->left_out = dev_vm_left_out_sum(&result->left_out);
+    end->refused = result->refused;
+    posix_run_place(result, &end->place);
     end->result_bytes = result->result.size < sizeof(end->result) ? result->result.size : 0;
     if (end->result_bytes > 0) {
         memcpy(end->result, result->result.data, end->result_bytes);
@@ -140,6 +144,7 @@ static void end_of_status(struct end *end, enum base_status status)
 {
     end->outcome = status == BASE_ERR_NOMEM ? WIRE_OUTCOME_FAIL_MEMORY : WIRE_OUTCOME_FAIL_LOAD;
     end->fingerprint = (uint64_t)(-(int64_t)status);
+    end->place.of_port = true;
     (void)snprintf(end->detail, sizeof(end->detail), "%s", base_status_text(status));
 }
 
@@ -160,6 +165,7 @@ static void end_of_damage(struct end *end, struct base_str file)
 {
     end->outcome = WIRE_OUTCOME_FAIL_INTEGRITY;
     end->fingerprint = base_hash64(file.data, file.size);
+    end->place.of_port = true;
     (void)snprintf(end->detail, sizeof(end->detail), "%.*s", (int)file.size, file.data);
 }
 
@@ -234,6 +240,7 @@ static void end_of_child(struct end *end, enum wire_outcome_kind outcome, const 
 {
     (void)snprintf(end->detail, sizeof(end->detail), "%s: %.120s", kind, text);
     end->outcome = outcome;
+    end->place.of_port = true;
     end->fingerprint = base_hash64(end->detail, strlen(end->detail));
 }
 
@@ -352,6 +359,8 @@ static void on_done(evutil_socket_t fd, short what, void *arg)
         .result = {task->end.result, task->end.result_bytes},
         .heap_peak_bytes = task->end.heap_peak_bytes,
         .left_out = task->end.left_out,
+        .refused = task->end.refused,
+        .place = task->end.place,
         .effects = task->end.effects.effects,
         .effect_count = task->end.effects.count,
     };
@@ -415,6 +424,7 @@ static enum base_status job_fill(struct posix_task *task, const struct dev_task_
     job->heap_kib = from->manifest->heap_kib;
     job->vm.entry = from->manifest->entry;
     job->vm.config = from->manifest->config;
+    job->vm.declaration = from->manifest->declaration;
     job->vm.device_id = from->device_id;
     job->vm.attrs = &job->attrs;
     job->vm.time_ms = from->manifest->time_ms;

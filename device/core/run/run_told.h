@@ -1,0 +1,20 @@
+// What of a run's end leaves with reports.
+#ifndef DEV_RUN_TOLD_H
+#define DEV_RUN_TOLD_H
+
+#include "core/run/device_run.h"
+
+struct dev_told {
+    struct dev_task_end end;
+    char detail[WIRE_REPORT_DETAIL_MAX + 1];
+};
+
+// The end as it is told: `end` itself, or, where the version lets only the place of a failure
+// leave, a copy in `told` with no word of a script's making. Called while the run's manifest is
+// mapped.
+const struct dev_task_end *dev_run_told(struct dev_runtime *runtime, const struct dev_task_end *end,
+                                        struct dev_told *told);
+struct wire_figures dev_run_figures(const struct dev_runtime *runtime,
+                                    const struct dev_task_end *end);
+
+#endif
