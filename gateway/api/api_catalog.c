@@ -4,6 +4,7 @@
 // lacks blobs is answered with their names, at most GW_API_MISSING_MAX of them.
 #include "api/api_call.h"
 #include "api/api_views.h"
+#include "api/leaves_view.h"
 
 #include "base/alloc.h"
 #include "svc/content/blob.h"
@@ -289,7 +290,9 @@ void gw_api_version_list(struct gw_core *core, struct gw_api_call *call)
             return;
         }
         for (uint32_t i = 0; i < page.count; ++i) {
-            (void)json_array_append_new(items, gw_view_version(&views[i]));
+            json_t *item = gw_view_version(&views[i]);
+            (void)json_object_set_new(item, "leaves", gw_view_leaves(core, &views[i].manifest));
+            (void)json_array_append_new(items, item);
         }
         more = page.more;
         if (page.count == 0) {
@@ -329,5 +332,6 @@ void gw_api_version_get(struct gw_core *core, struct gw_api_call *call)
     gw_present_of(core, wire_task_id(call->segments[1]), &view.manifest, &present);
     json_t *answer = gw_view_version(&view);
     (void)json_object_set_new(answer, "present", gw_view_present(&present));
+    (void)json_object_set_new(answer, "leaves", gw_view_leaves(core, &view.manifest));
     gw_api_answer_take(call, 200, answer);
 }

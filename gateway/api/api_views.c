@@ -667,11 +667,11 @@ static json_t *why_rollout(const struct gw_why_rollout *item)
         (int)item->bucket, "admitted", (int)item->admitted, "stage", item->stage_name, "max_bucket",
         (int)item->max_bucket, "reason", pol_reason_name(item->reason), "reason_text",
         why_text(item), "test", item->test[0] != '\0' ? item->test : NULL);
-    json_t *rest =
-        json_pack("{s:s?, s:o, s:s?, s:i, s:I, s:o, s:o}", "version", text_or_null(item->version),
-                  "states", state_list(item->bits), "last", last, "tries", (int)item->tries,
-                  "offered_s", (json_int_t)item->offered_s, "fingerprint",
-                  hex_or_null(item->fingerprint), "detail", gw_view_text(item->detail));
+    json_t *rest = json_pack(
+        "{s:s?, s:o, s:s?, s:i, s:I, s:I, s:o, s:o}", "version", text_or_null(item->version),
+        "states", state_list(item->bits), "last", last, "tries", (int)item->tries, "offered_s",
+        (json_int_t)item->offered_s, "privacy_refusals", shown(item->privacy_refusals),
+        "fingerprint", hex_or_null(item->fingerprint), "detail", gw_view_text(item->detail));
 
     if (root != NULL && (rest == NULL || json_object_update_new(root, rest) != 0)) {
         json_decref(root);

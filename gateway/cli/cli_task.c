@@ -14,6 +14,7 @@
 #include "cli/task/task_git.h"
 
 #include "base/os/output_file.h"
+#include "wire/leaves/leaves_check.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,6 +123,20 @@ enum cli_exit cli_task_init(struct cli *cli)
     return CLI_EXIT_OK;
 }
 
+// Does the version say what may leave devices? "nothing": it uploads nothing, and says no more.
+static const char *leaves_word(struct base_str bytes)
+{
+    struct wire_declaration declaration;
+    if (wire_leaves_declared(bytes)) {
+        return "declared";
+    }
+    bool uploads =
+        bytes.size > 0 &&
+        wire_declaration_parse((const uint8_t *)bytes.data, bytes.size, &declaration) == BASE_OK &&
+        declaration.upload_count > 0;
+    return uploads ? "undeclared" : "nothing";
+}
+
 static json_t *build_object(const struct task_build *build)
 {
     char hex[WIRE_SHA256_HEX + 1];
@@ -144,10 +159,11 @@ static json_t *build_object(const struct task_build *build)
                                             (json_int_t)build->exclusive.file_count, "bytes",
                                             (json_int_t)build->exclusive.files_bytes));
     }
+    (void)json_object_set_new(root, "leaves", json_string(leaves_word(manifest->declaration)));
     return root;
 }
 
-// One line, or JSON; takes `root`.
+// One line, or JSON; takes `root`. Where uploads leave as they are, it is said.
 static void show_build_take(const struct cli *cli, const char *verb, json_t *root)
 {
     if (cli->json) {
@@ -164,6 +180,11 @@ static void show_build_take(const struct cli *cli, const char *verb, json_t *roo
                    (unsigned long long)cli_json_u64(exclusive, "subjects"),
                    (unsigned long long)cli_json_u64(exclusive, "files"),
                    (unsigned long long)cli_json_u64(exclusive, "bytes"));
+        }
+        if (strcmp(cli_json_text(root, "leaves", ""), "undeclared") == 0) {
+            fputs("  leaves devices: undeclared: uploads go as they are; \"leaves\" in task.json "
+                  "says what may (docs/PIPELINE.md)\n",
+                  stdout);
         }
     }
     json_decref(root);

@@ -65,6 +65,7 @@ struct gw_core_options {
         admin_token; // bearer token for /api/v1; empty: stored ones alone, or a first one
     enum gw_metrics_access metrics_access;
     bool device_auth_required;  // devices need a credential or a client certificate
+    bool leaves_required;       // versions have to declare what leaves devices (wire/leaves)
     uint32_t enroll_rate_per_s; // enrolments; 0 takes 5,000
     // Records of devices that never showed who they are (svc/device/strangers.h); 0 takes
     // 1,000,000, 20,000 and 2,592,000.

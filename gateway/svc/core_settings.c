@@ -50,6 +50,7 @@ enum base_status gw_core_settings_take(struct gw_core_settings *settings,
     settings->control_thread = options->control_thread;
     settings->metrics_access = options->metrics_access;
     settings->device_auth_required = options->device_auth_required;
+    settings->leaves_required = options->leaves_required;
     settings->enroll_rate_per_s = or_default(options->enroll_rate_per_s, ENROLL_RATE_DEFAULT);
     settings->evidence_key_count = options->evidence_key_count < GW_EVIDENCE_KEYS_MAX
                                        ? options->evidence_key_count

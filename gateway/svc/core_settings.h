@@ -21,6 +21,7 @@ struct gw_core_settings {
     size_t ddi_token_bytes;
     enum gw_metrics_access metrics_access;
     bool device_auth_required;
+    bool leaves_required;
     uint32_t enroll_rate_per_s;
     uint32_t evidence_key_count; // of settings; for a gateway that serves no root
     uint8_t evidence_keys[GW_EVIDENCE_KEYS_MAX][WIRE_PUBLIC_KEY_BYTES];

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "cli/base/cli_json.h"
+#include "cli/task/task_leaves.h"
 #include "pipeline/declaration_check.h"
 #include "pipeline/pipeline.h"
 #include "tunnel/schema/schema.h"
@@ -23,6 +24,7 @@ static const char *const classes[] = {"control", "realtime", "behaviour", "debug
 struct work {
     struct wire_declaration declaration;
     char *schemas[WIRE_DECLARATION_UPLOADS_MAX];
+    uint8_t leaves[WIRE_LEAVES_BYTES_MAX];
 };
 
 static struct base_str text_of(const json_t *value)
@@ -224,8 +226,12 @@ static enum base_status declare(const json_t *document, struct work *work, uint8
     BASE_TRY(take_triggers(document, declaration, error));
     BASE_TRY(take_events(document, declaration, error));
     BASE_TRY(take_uploads(document, work, error));
+    size_t leaves_bytes = 0;
+    BASE_TRY(task_leaves(document, work->leaves, &leaves_bytes, error));
+    declaration->leaves = (struct base_str){(const char *)work->leaves, leaves_bytes};
     bool nothing = declaration->trigger_count == 0 && declaration->upload_count == 0 &&
-                   declaration->attribute_count == 0 && declaration->events == WIRE_EVENTS_NONE;
+                   declaration->attribute_count == 0 && declaration->events == WIRE_EVENTS_NONE &&
+                   leaves_bytes == 0;
     if (nothing) {
         *out_size = 0;
         return BASE_OK;
@@ -238,7 +244,8 @@ static enum base_status declare(const json_t *document, struct work *work, uint8
     status = wire_declaration_encode(declaration, out, WIRE_DECLARATION_BYTES_MAX, out_size);
     if (status == BASE_OK && *out_size > DEV_PIPELINE_DECLARATION_BYTES) {
         return base_error_set(error, BASE_ERR_LIMIT,
-                              "task.json: triggers, events and uploads take %zu bytes; a device "
+                              "task.json: triggers, events, uploads and leaves take %zu bytes; "
+                              "a device "
                               "has %d for all of its tasks",
                               *out_size, DEV_PIPELINE_DECLARATION_BYTES);
     }

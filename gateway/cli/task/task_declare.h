@@ -7,8 +7,9 @@
 //              "attributes": ["price", "depth"]},                     what is recorded; "*": all
 //   "uploads": [{"name": "ipv", "class": "realtime",                  what may leave the device
 //                "version": 1, "schema": {"fields": {"item": "string"}}}],
-//   "result": "ipv"                                                   the upload that takes
+//   "result": "ipv",                                                  the upload that takes
 //   walle.result
+//   "leaves": {...}                                                   task_leaves.h
 //
 // Classes by name: control, realtime, behaviour, debug.
 #ifndef TASK_DECLARE_H

@@ -22,7 +22,7 @@
 
 static const char *const task_fields[] = {"name",    "version", "entry",     "heap_kib", "time_ms",
                                           "every_s", "config",  "files",     "triggers", "events",
-                                          "uploads", "result",  "exclusive", NULL};
+                                          "uploads", "result",  "exclusive", "leaves",   NULL};
 static const char *const exclusive_fields[] = {"path", "required", NULL};
 static const char *const file_fields[] = {"name", "path", "kind", "from", NULL};
 

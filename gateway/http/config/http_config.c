@@ -121,6 +121,8 @@ static const struct gw_config_row rows[] = {
            "of one device; above: it is told to wait"),
     TEXT("tunnel.unknown_uploads", tunnel_unknown_uploads, "refuse", FIXED,
          "refuse or accept: uploads that no registered version declares"),
+    TEXT("task.leaves", task_leaves, "optional", FIXED,
+         "required: versions that do not declare what leaves devices are refused"),
     NUMBER("rollout.tick_ms", tick_ms, 10, 60000, 500, FIXED, "rollout controller's step"),
     TEXT("rollout.evidence_keys", evidence_keys, "", FIXED,
          "who may sign evidence of simulations where no root is served: public keys in hex, with "

@@ -69,6 +69,7 @@ struct gw_http_config {
     char tunnel_unknown_uploads[GW_CONFIG_TEXT_MAX];
     uint64_t tick_ms;
     char evidence_keys[GW_CONFIG_TEXT_MAX];
+    char task_leaves[GW_CONFIG_TEXT_MAX];
     uint64_t checkin_interval_s;
     uint64_t timestamp_life_s;
     uint64_t lease_s;

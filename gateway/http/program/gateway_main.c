@@ -196,6 +196,12 @@ static enum base_status check_words(const struct gw_http_config *config,
                               "device.auth: '%.60s' is not optional or required",
                               config->device_auth);
     }
+    if (strcmp(config->task_leaves, "optional") != 0 &&
+        strcmp(config->task_leaves, "required") != 0) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "task.leaves: '%.60s' is not optional or required",
+                              config->task_leaves);
+    }
     if (strcmp(config->tunnel_unknown_uploads, "accept") != 0 &&
         strcmp(config->tunnel_unknown_uploads, "refuse") != 0) {
         return base_error_set(error, BASE_ERR_INVALID,
@@ -308,6 +314,7 @@ static enum base_status open_core(struct gateway *gateway, struct base_error *er
         .retry_after_s = (uint32_t)config->retry_after_s,
         .control_thread = true,
         .device_auth_required = strcmp(config->device_auth, "required") == 0,
+        .leaves_required = strcmp(config->task_leaves, "required") == 0,
         .enroll_rate_per_s = (uint32_t)config->enroll_rate_per_s,
         .unproven_records = (uint32_t)config->unproven_records,
         .unproven_per_address = (uint32_t)config->unproven_per_address,

@@ -20,6 +20,7 @@
 #include "svc/access/operators.h"
 #include "svc/rollout/catalog_private.h"
 #include "svc/trust/director.h"
+#include "wire/leaves/leaves_check.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -607,6 +608,12 @@ static enum base_status add_version(struct gw_core *core, struct gw_version_new 
     if (status == BASE_OK) {
         status = check_declaration(manifest, error);
     }
+    if (status == BASE_OK && core->set.leaves_required &&
+        !wire_leaves_declared(manifest->declaration)) {
+        status = base_error_set(error, BASE_ERR_INVALID,
+                                "the version does not say what may leave devices: task.json needs "
+                                "\"leaves\" (task.leaves = required)");
+    }
     if (status == BASE_OK) {
         status = check_exclusive(core, wish, manifest, view, error);
     }
@@ -624,6 +631,12 @@ static enum base_status add_version(struct gw_core *core, struct gw_version_new 
     size_t size = encode_version(view, row, sizeof(row));
     return put_row(core, GW_TABLE_VERSIONS,
                    gw_key_u64_sha(wire_task_id(wish->task), &view->manifest), row, size);
+}
+
+enum base_status gw_catalog_manifest_load(struct gw_core *core, const struct wire_sha256 *manifest,
+                                          struct gw_store_bytes *out)
+{
+    return gw_store_blob_load(core->store, manifest, out);
 }
 
 enum base_status gw_catalog_version_add(struct gw_core *core, struct gw_version_new *wish,

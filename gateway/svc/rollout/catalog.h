@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "store/store.h"
 #include "svc/page.h"
 #include "svc/plan/release_spec.h"
 #include "wire/digest.h"
@@ -89,5 +90,10 @@ BASE_NODISCARD enum base_status gw_catalog_version_list(struct gw_core *core, st
 BASE_NODISCARD enum base_status gw_catalog_version_get(struct gw_core *core, struct base_str task,
                                                        const struct wire_sha256 *manifest,
                                                        struct gw_version_view *out);
+// The bytes of a version's manifest, as they are signed. NOT_FOUND; IO, NOMEM. The caller releases
+// them (gw_store_bytes_done).
+BASE_NODISCARD enum base_status gw_catalog_manifest_load(struct gw_core *core,
+                                                         const struct wire_sha256 *manifest,
+                                                         struct gw_store_bytes *out);
 
 #endif

@@ -38,6 +38,7 @@ static void outcome_of(struct gw_core *core, const struct gw_device_view *device
         out->last_kind = outcome->last_kind;
         out->offered_s = outcome->offered_s;
         out->fingerprint = outcome->fingerprint;
+        out->privacy_refusals = outcome->figures.privacy_refusals;
         if (outcome->fingerprint != 0 &&
             gw_cause_get(core, out->id, outcome->fingerprint, &cause) == BASE_OK) {
             memcpy(out->detail, cause.detail, sizeof(out->detail));

@@ -33,6 +33,7 @@ struct gw_why_rollout {
     uint8_t last_kind;
     uint32_t offered_s;
     uint64_t fingerprint;
+    uint64_t privacy_refusals; // of its last run: what it tried to let go and may not
     char detail[160 + 1];
 };
 
