@@ -6,13 +6,14 @@
 # Headers lie under include/walle: -I that folder, then #include "posix/posix_port.h".
 include(GNUInstallDirs)
 
-set(WALLE_HEADERS_device/include/device device.h port.h state_record.h)
+set(WALLE_HEADERS_device/include/device cloud.h device.h port.h state_record.h)
 set(WALLE_HEADERS_device/pipeline/record record.h)
 set(WALLE_HEADERS_device/port/posix posix_port.h posix_enroll.h)
 set(WALLE_HEADERS_device/wire attrs.h digest.h enrolment.h manifest.h outcome.h report.h tolerance.h)
+set(WALLE_HEADERS_device/wire/cloud tensor_call.h)
 set(WALLE_HEADERS_device/wire/trust root.h statement.h)
 set(WALLE_HEADERS_engine/base cursor.h error.h log.h ports.h span.h status.h str.h)
-foreach(folder device/include/device device/pipeline/record device/port/posix device/wire device/wire/trust engine/base)
+foreach(folder device/include/device device/pipeline/record device/port/posix device/wire device/wire/cloud device/wire/trust engine/base)
     string(REGEX REPLACE "^(device/include|device/port|device|engine)/" "" name ${folder})
     foreach(header ${WALLE_HEADERS_${folder}})
         install(FILES ${folder}/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/walle/${name})

@@ -39,10 +39,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define KEY_TEXT_MAX  256
-#define CRASH_LIMIT   3 // a kill from outside during a trial run looks like a crash of the version
-#define EXIT_BAD_ARGS 2
-#define EXIT_UNSENT   3
+#define KEY_TEXT_MAX    256
+#define CRASH_LIMIT     3 // a kill from outside during a trial run looks like a crash of the version
+#define CLOUD_CALLS_MAX 8 // tasks make one at a time
+#define EXIT_BAD_ARGS   2
+#define EXIT_UNSENT     3
 
 #define TOKEN_TEXT_MAX       256
 #define ENROLL_WAIT_FIRST_MS 1000u
@@ -749,6 +750,7 @@ int main(int argc, char **argv)
     agent.options.config.born_s = WALLE_BORN_S;
     agent.options.config.crash_limit = CRASH_LIMIT;
     agent.options.config.result_bytes_max = DEV_VM_RESULT_MAX;
+    agent.options.config.cloud_calls_max = CLOUD_CALLS_MAX;
     if (!base_options_known(options, argc, argv) ||
         argp_parse(&argp, argc, argv, 0, NULL, &agent) != 0) {
         return EXIT_BAD_ARGS;

@@ -4,6 +4,7 @@
 // transports through device/port.h, all on the runtime's own thread.
 #include "core/base/runtime.h"
 
+#include "core/cloud/device_cloud.h"
 #include "core/control/control_parts.h"
 #include "core/offer/device_offer.h"
 #include "core/offer/kept_offers.h"
@@ -38,6 +39,7 @@ static uint32_t or_default(uint32_t value, uint32_t standard)
 
 // In the order of their turns.
 static const struct dev_part *const parts[] = {
+    &dev_cloud_part,     // calls of models in the cloud; sees whether a gateway answers
     &dev_lease_part,     // what may not run any more
     &dev_check_part,     // content that is to be proven
     &dev_shadow_part,    // shadows that are over
@@ -92,6 +94,7 @@ static size_t attrs_bound(const struct wire_attrs *attrs)
 struct whole {
     struct dev_runtime runtime;
     struct dev_check check;
+    struct dev_cloud cloud;
     struct dev_control control;
     struct dev_hints hints;
     struct dev_kept_result kept_result;
@@ -143,7 +146,8 @@ size_t dev_runtime_bytes(const struct dev_config *config)
     uint32_t outcomes_max = or_default(config->outcomes_max, DEFAULT_OUTCOMES_MAX);
     if (tasks_max > DEV_TASKS_MAX || outcomes_max > WIRE_REPORT_MAX ||
         config->attrs.count > WIRE_ATTRS_MAX || config->result_bytes_max > DEV_RESULT_BYTES_MAX ||
-        config->ride_wait_s > DEV_RIDE_WAIT_MAX_S || !keys_ok(config)) {
+        config->ride_wait_s > DEV_RIDE_WAIT_MAX_S ||
+        config->cloud_calls_max > DEV_CLOUD_CALLS_MAX || !keys_ok(config)) {
         return 0;
     }
     return lay_out(config, NULL, &places);
@@ -166,6 +170,7 @@ static void settings_copy(struct dev_settings *settings, const struct dev_config
     settings->request_timeout_us =
         or_default(config->request_timeout_ms, DEFAULT_TIMEOUT_MS) * 1000ull;
     settings->ride_wait_s = config->ride_wait_s;
+    settings->cloud_calls_max = config->cloud_calls_max;
     settings->report_delay_us = config->report_delay_ms * 1000ull;
     settings->born_s = config->born_s;
     settings->crash_limit = or_default(config->crash_limit, 1);
@@ -181,6 +186,7 @@ static struct dev_runtime *parts_place(struct whole *whole)
     memset(whole, 0, sizeof(*whole));
     runtime->parts = parts;
     runtime->check = &whole->check;
+    runtime->cloud = &whole->cloud;
     runtime->control = &whole->control;
     runtime->hints = &whole->hints;
     runtime->kept_result = &whole->kept_result;

@@ -3,8 +3,9 @@
 //
 // A task's process (device/runner/task_runner.c) does one run and ends. The agent sends JOB with
 // one or two sealed memory files (runner_job.h) attached; the process maps them, puts up its wall
-// (runner_wall.h), answers STARTED, may ask QUERY (each is answered by ROWS) and says END. REFUSED
-// comes in place of STARTED where the wall cannot be put up; the agent then runs nothing there.
+// (runner_wall.h), answers STARTED, may ask QUERY (answered by ROWS), INFER (by ANSWER) and LOOK
+// (by SEEN), and says END. REFUSED comes in place of STARTED where the wall cannot be put up; the
+// agent then runs nothing there.
 //
 //   frame   := u32 kind, u32 size of the body, body
 //   JOB     := u64 memory_bytes, u64 job_bytes, u64 models_bytes, u32 time_ms; fds: job, [models]
@@ -13,6 +14,10 @@
 //   QUERY   := u8 every_key, u8 size, feature, u8 size, key, u64 from_ms, u64 to_ms, u32 newest
 //   ROWS    := u32 status (negative, as its two's complement), rows
 //   row     := u32 key_size, u32 value_size, u64 time_ms, key, value
+//   INFER   := u8 size, model, call (wire/cloud/tensor_call.h)
+//   ANSWER  := u8 why, u8 size, detail, answer (wire/cloud/tensor_call.h; nothing unless ANSWERED)
+//   LOOK    := u8 size, model
+//   SEEN    := u8 why, u32 expected_us
 //   END     := runner_end.h
 //
 // Where a version has models, reading and planning them is most of a run. A process that gets
@@ -39,7 +44,11 @@
 #define DEV_RUNNER_ROW_BYTES    16 // a row without key and value
 #define DEV_RUNNER_ROWS_MAX     (4 + DEV_VM_QUERY_BYTES)
 #define DEV_RUNNER_END_MAX      (DEV_VM_RESULT_MAX + DEV_VM_EFFECT_BYTES + 8 * 1024)
-#define DEV_RUNNER_FRAME_MAX    (128 * 1024) // more than any body
+#define DEV_RUNNER_INFER_MAX    (1 + WIRE_TENSOR_MODEL_MAX + WIRE_TENSOR_CALL_MAX) // body of INFER
+#define DEV_RUNNER_ANSWER_MAX   (2 + DEV_VM_MESSAGE_MAX + WIRE_TENSOR_ANSWER_MAX)  // body of ANSWER
+#define DEV_RUNNER_LOOK_MAX     (1 + WIRE_TENSOR_MODEL_MAX)                        // body of LOOK
+#define DEV_RUNNER_SEEN_BYTES   5
+#define DEV_RUNNER_FRAME_MAX    (DEV_RUNNER_INFER_MAX + 1024) // more than any body
 
 enum dev_runner_kind {
     DEV_RUNNER_JOB = 1,
@@ -51,6 +60,10 @@ enum dev_runner_kind {
     DEV_RUNNER_TEMPLATE,
     DEV_RUNNER_FORK,
     DEV_RUNNER_FORKED,
+    DEV_RUNNER_INFER,
+    DEV_RUNNER_ANSWER,
+    DEV_RUNNER_LOOK,
+    DEV_RUNNER_SEEN,
 };
 
 // The most bytes a body of that kind may have; false: there is no such kind.

@@ -61,6 +61,7 @@ static void head_write(struct base_writer *writer, const struct dev_runner_job *
     text_write(writer, vm->input);
     base_writer_varint(writer, job->input_bytes);
     base_writer_u8(writer, vm->data != NULL);
+    base_writer_u8(writer, vm->cloud != NULL);
     base_writer_varint(writer, vm->module_count);
     for (uint32_t i = 0; i < vm->module_count; i++) {
         text_write(writer, vm->modules[i].name);
@@ -191,6 +192,7 @@ static enum base_status head_read(struct base_reader *reader, struct dev_runner_
     out->vm.input = text_read(reader);
     out->input_bytes = (size_t)base_reader_varint_max(reader, SIZE_MAX);
     out->has_query = base_reader_u8(reader) != 0;
+    out->has_cloud = base_reader_u8(reader) != 0;
     lists_read(reader, out);
     return base_reader_finish(reader);
 }

@@ -4,8 +4,8 @@
 //   job     := u32 head_size, head, modules, input; each part begins at a multiple of 16
 //   head    := u32 heap_kib, u32 time_ms, u64 instruction_max, u64 model_memory_max, u64 device_id,
 //              text entry, text config, text declaration, u8 has_attrs, [varint size, attributes
-//              (wire/attrs.h)], text json input, varint input_bytes, u8 has_query, varint
-//              module_count, module_count x (text name, varint size), varint model_count,
+//              (wire/attrs.h)], text json input, varint input_bytes, u8 has_query, u8 has_cloud,
+//              varint module_count, module_count x (text name, varint size), varint model_count,
 //              model_count x (text name, varint size, sha256[32])
 //   text    := varint size, bytes
 //   models  := the files one behind the other; each begins at a multiple of 64
@@ -41,6 +41,7 @@ struct dev_runner_view {
     struct dev_vm_job vm; // without events, data and model port
     uint32_t heap_kib;
     bool has_query;
+    bool has_cloud;
     const uint8_t *input;
     size_t input_bytes;
     struct wire_attrs attrs;

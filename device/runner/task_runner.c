@@ -6,6 +6,7 @@
 // nothing but numbers from the agent. Or it becomes a template, whose processes do such runs
 // (runner_template.h). One thread.
 #include "runner/runner_channel.h"
+#include "runner/runner_cloud.h"
 #include "runner/runner_end.h"
 #include "runner/runner_events.h"
 #include "runner/runner_job.h"
@@ -35,6 +36,7 @@ struct run {
     struct dev_runner_events events;
     struct dev_vm *vm;
     struct dev_vm_data_port data;
+    struct dev_vm_cloud_port cloud;
     struct dev_model_store *models; // made for the first job that has a model
     struct dev_model_port model_port;
     uint8_t frame[DEV_RUNNER_FRAME_MAX];
@@ -109,6 +111,55 @@ static enum base_status ask(void *ctx, const struct dev_vm_query *query, dev_vm_
     return rows_visit(run->frame, size, visit, visit_ctx);
 }
 
+// ---- walle.cloud
+
+// The answer stays in the frame until the next question.
+static enum wire_cloud_why infer(void *ctx, const struct dev_vm_cloud_call *call,
+                                 struct dev_vm_cloud_end *out_end)
+{
+    struct run *run = ctx;
+    struct base_writer writer;
+    enum wire_cloud_why why = WIRE_CLOUD_FAILED;
+    size_t size = 0;
+    memset(out_end, 0, sizeof(*out_end));
+    base_writer_init(&writer, run->frame + DEV_RUNNER_HEAD_BYTES, DEV_RUNNER_INFER_MAX);
+    dev_runner_infer_write(&writer, call);
+    if (writer.status != BASE_OK) {
+        return WIRE_CLOUD_TOO_LARGE;
+    }
+    enum base_status status =
+        dev_runner_frame_send(run->frame, DEV_RUNNER_INFER, base_writer_size(&writer));
+    if (status == BASE_OK) {
+        status = dev_runner_frame_receive(DEV_RUNNER_ANSWER, run->frame, sizeof(run->frame), &size);
+    }
+    if (status == BASE_OK) {
+        status = dev_runner_answer_parse(run->frame, size, &why, out_end);
+    }
+    return status == BASE_OK ? why : WIRE_CLOUD_CLOSED;
+}
+
+static struct dev_vm_cloud_state look(void *ctx, struct base_str model)
+{
+    struct run *run = ctx;
+    struct base_writer writer;
+    struct dev_vm_cloud_state state = {.why = WIRE_CLOUD_CLOSED};
+    uint8_t seen[DEV_RUNNER_SEEN_BYTES];
+    size_t size = 0;
+    base_writer_init(&writer, run->frame + DEV_RUNNER_HEAD_BYTES, DEV_RUNNER_LOOK_MAX);
+    dev_runner_look_write(&writer, model);
+    enum base_status status = writer.status;
+    if (status == BASE_OK) {
+        status = dev_runner_frame_send(run->frame, DEV_RUNNER_LOOK, base_writer_size(&writer));
+    }
+    if (status == BASE_OK) {
+        status = dev_runner_frame_receive(DEV_RUNNER_SEEN, seen, sizeof(seen), &size);
+    }
+    if (status == BASE_OK && dev_runner_seen_parse(seen, size, &state) != BASE_OK) {
+        state = (struct dev_vm_cloud_state){.why = WIRE_CLOUD_CLOSED};
+    }
+    return state;
+}
+
 // ---- The run
 
 static enum base_status job_open(struct run *run, const struct dev_runner_files *files)
@@ -131,6 +182,8 @@ static enum base_status job_open(struct run *run, const struct dev_runner_files 
     }
     run->data = (struct dev_vm_data_port){.ctx = run, .query = ask};
     view->vm.data = view->has_query ? &run->data : NULL;
+    run->cloud = (struct dev_vm_cloud_port){.ctx = run, .infer = infer, .look = look};
+    view->vm.cloud = view->has_cloud ? &run->cloud : NULL;
     return BASE_OK;
 }
 

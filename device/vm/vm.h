@@ -16,46 +16,48 @@
 #include "wire/batch.h"
 #include "wire/digest.h"
 #include "wire/report.h"
+#include "wire/cloud/tensor_call.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define DEV_VM_HEAP_KIB_DEFAULT 256
-#define DEV_VM_HEAP_KIB_MAX     (64 * 1024)
-#define DEV_VM_TIME_MS_DEFAULT  1000
-#define DEV_VM_STACK_KIB        64  // C stack a script may use
-#define DEV_VM_MODEL_STACK_KIB  128 // more, where models are run
-#define DEV_VM_OUTPUT_MAX       (16 * 1024)
-#define DEV_VM_RESULT_MAX       (16 * 1024)
-#define DEV_VM_TYPE_MAX         48
-#define DEV_VM_MESSAGE_MAX      160
-#define DEV_VM_FILE_MAX         64
-#define DEV_VM_STACK_MAX        1024  // text of the calls that led to an exception
-#define DEV_VM_NAME_MAX         255   // bytes of a name in a source
-#define DEV_VM_NAMES_MAX        32768 // in a source, with its short texts; each counts once
-#define DEV_VM_ARGUMENTS_MAX    255   // of a call by place, and as many by name
-#define DEV_VM_TARGETS_MAX      255   // names before a starred one that is assigned to, and behind
-#define DEV_VM_DOTTED_MAX       4096  // names "a.b" in the imports of a source
-#define DEV_VM_BRACKETS_MAX     1000  // of a source in one another
-#define DEV_VM_DIGITS_MAX       4096  // of a whole number in a source, with its prefix
-#define DEV_VM_IMPORTS_MAX      128   // names that the compiler tells of one file
-#define DEV_VM_ITEM_MAX         32    // of a name behind "import" that it tells
-#define DEV_VM_UPLOADS_MAX      128   // calls of walle.data.upload that it tells of one file
-#define DEV_VM_UPLOAD_MAX       64    // of a name that is uploaded to
-#define DEV_VM_MODULES_MAX      272
-#define DEV_VM_EVENTS_MAX       4096        // given to a run
-#define DEV_VM_EFFECTS_MAX      64          // walle.data.store and .upload of a run
-#define DEV_VM_EFFECT_BYTES     (64 * 1024) // of all of them
-#define DEV_VM_STORE_MAX        (16 * 1024) // of one stored value, as JSON
-#define DEV_VM_QUERY_ROWS_MAX   1024        // answered by one query
-#define DEV_VM_QUERY_BYTES      (64 * 1024) // "
-#define DEV_VM_FEATURE_NAME_MAX 32          // [a-z][a-z0-9_.]*; an upload: [a-z][a-z0-9_-]*
-#define DEV_VM_FEATURE_KEY_MAX  64
-#define DEV_VM_MODELS_MAX       272 // of a version, with exclusive ones
-#define DEV_VM_MODEL_NAME_MAX   96
-#define DEV_VM_MODEL_PORTS_MAX  64   // inputs, and outputs, of a model a script runs
-#define DEV_VM_WORK_PER_UNIT    1024 // multiplications or elements of a model for one budget unit
-#define DEV_VM_LOAD_PER_UNIT    1024 // bytes of a model file for one budget unit
+#define DEV_VM_HEAP_KIB_DEFAULT  256
+#define DEV_VM_HEAP_KIB_MAX      (64 * 1024)
+#define DEV_VM_TIME_MS_DEFAULT   1000
+#define DEV_VM_STACK_KIB         64  // C stack a script may use
+#define DEV_VM_MODEL_STACK_KIB   128 // more, where models are run
+#define DEV_VM_OUTPUT_MAX        (16 * 1024)
+#define DEV_VM_RESULT_MAX        (16 * 1024)
+#define DEV_VM_TYPE_MAX          48
+#define DEV_VM_MESSAGE_MAX       160
+#define DEV_VM_FILE_MAX          64
+#define DEV_VM_STACK_MAX         1024  // text of the calls that led to an exception
+#define DEV_VM_NAME_MAX          255   // bytes of a name in a source
+#define DEV_VM_NAMES_MAX         32768 // in a source, with its short texts; each counts once
+#define DEV_VM_ARGUMENTS_MAX     255   // of a call by place, and as many by name
+#define DEV_VM_TARGETS_MAX       255   // names before a starred one that is assigned to, and behind
+#define DEV_VM_DOTTED_MAX        4096  // names "a.b" in the imports of a source
+#define DEV_VM_BRACKETS_MAX      1000  // of a source in one another
+#define DEV_VM_DIGITS_MAX        4096  // of a whole number in a source, with its prefix
+#define DEV_VM_IMPORTS_MAX       128   // names that the compiler tells of one file
+#define DEV_VM_ITEM_MAX          32    // of a name behind "import" that it tells
+#define DEV_VM_UPLOADS_MAX       128   // calls of walle.data.upload that it tells of one file
+#define DEV_VM_UPLOAD_MAX        64    // of a name that is uploaded to
+#define DEV_VM_MODULES_MAX       272
+#define DEV_VM_EVENTS_MAX        4096        // given to a run
+#define DEV_VM_EFFECTS_MAX       64          // walle.data.store and .upload of a run
+#define DEV_VM_EFFECT_BYTES      (64 * 1024) // of all of them
+#define DEV_VM_STORE_MAX         (16 * 1024) // of one stored value, as JSON
+#define DEV_VM_QUERY_ROWS_MAX    1024        // answered by one query
+#define DEV_VM_QUERY_BYTES       (64 * 1024) // "
+#define DEV_VM_FEATURE_NAME_MAX  32          // [a-z][a-z0-9_.]*; an upload: [a-z][a-z0-9_-]*
+#define DEV_VM_FEATURE_KEY_MAX   64
+#define DEV_VM_MODELS_MAX        272 // of a version, with exclusive ones
+#define DEV_VM_MODEL_NAME_MAX    96
+#define DEV_VM_CLOUD_DEADLINE_MS 1000 // of walle.cloud.infer that names none
+#define DEV_VM_MODEL_PORTS_MAX   64   // inputs, and outputs, of a model a script runs
+#define DEV_VM_WORK_PER_UNIT     1024 // multiplications or elements of a model for one budget unit
+#define DEV_VM_LOAD_PER_UNIT     1024 // bytes of a model file for one budget unit
 // Default of dev_vm_job.model_memory_max.
 #define DEV_VM_MODEL_MEMORY ((size_t)128 << 20)
 
@@ -129,6 +131,31 @@ struct dev_vm_check_port {
                               struct dev_mpy_fault *out_fault);
 };
 
+// Calls of models in the cloud, for walle.cloud. The port is called on the VM's thread, inside the
+// run, and returns when the call is over.
+struct dev_vm_cloud_call {
+    struct base_str model;
+    const uint8_t *bytes; // wire/cloud/tensor_call.h, as in the wire
+    size_t size;
+    uint32_t priority;    // as the bytes say
+    uint32_t deadline_ms; // likewise; the run has so much time left
+};
+struct dev_vm_cloud_end {
+    const uint8_t *answer; // ANSWERED: well formed; the port's, until its next call
+    size_t size;
+    char detail[DEV_VM_MESSAGE_MAX]; // what the gateway says of a refusal; may be empty
+};
+struct dev_vm_cloud_state {
+    enum wire_cloud_why why; // ANSWERED: a call would be sent
+    uint32_t expected_us;    // how long calls of the model took of late; 0: not known
+};
+struct dev_vm_cloud_port {
+    void *ctx;
+    enum wire_cloud_why (*infer)(void *ctx, const struct dev_vm_cloud_call *call,
+                                 struct dev_vm_cloud_end *out_end);
+    struct dev_vm_cloud_state (*look)(void *ctx, struct base_str model);
+};
+
 struct dev_vm_job {
     const struct dev_vm_module *modules;
     uint32_t module_count;
@@ -142,8 +169,9 @@ struct dev_vm_job {
     uint32_t event_count;           // the run is over
     uint32_t events_missing;        // older ones there was no room for: no row is complete
     bool events_timed_out;          // they are of a start that no match followed in time
-    const struct dev_vm_data_port *data; // walle.data.query; NULL: there are no rows
-    const struct dev_vm_model *models;   // walle.nn.load
+    const struct dev_vm_data_port *data;   // walle.data.query; NULL: there are no rows
+    const struct dev_vm_cloud_port *cloud; // walle.cloud; NULL: no call is allowed here
+    const struct dev_vm_model *models;     // walle.nn.load
     uint32_t model_count;
     const struct dev_model_port *model_port; // NULL: walle.nn.load raises OSError
     size_t model_memory_max; // activations of a model at work, and its plan, each; 0: default

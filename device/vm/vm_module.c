@@ -5,6 +5,7 @@
 // the run.
 #include "vm/vm_state.h"
 
+#include "vm/vm_cloud.h"
 #include "vm/vm_data.h"
 #include "vm/vm_json.h"
 #include "vm/vm_nn.h"
@@ -198,6 +199,7 @@ static MP_DEFINE_CONST_FUN_OBJ_1(walle_result_obj, walle_result);
 
 static const mp_rom_map_elem_t walle_globals_table[] = {
     {MP_ROM_QSTR(MP_QSTR___name__), MP_ROM_QSTR(MP_QSTR_walle)},
+    {MP_ROM_QSTR(MP_QSTR_cloud), MP_ROM_PTR(&dev_vm_module_cloud)},
     {MP_ROM_QSTR(MP_QSTR_data), MP_ROM_PTR(&dev_vm_module_data)},
     {MP_ROM_QSTR(MP_QSTR_nn), MP_ROM_PTR(&dev_vm_module_nn)},
     {MP_ROM_QSTR(MP_QSTR_log), MP_ROM_PTR(&walle_log_obj)},

@@ -327,6 +327,7 @@ static void job_play(struct dev_vm *vm, const struct dev_vm_module *module, void
     vm->result_size = 0;
     vm->effect_count = 0;
     vm->effect_size = 0;
+    vm->cloud_why = WIRE_CLOUD_COUNT;
     dev_vm_image_pick(vm);
     if (!vm->judged && !(dev_vm_module_check(vm, module) && dev_vm_image_check(vm))) {
         return;

@@ -54,6 +54,7 @@ struct dev_vm {
     size_t output_size;
     size_t result_size;
     struct dev_model *models[DEV_VM_MODELS_MAX]; // of the job's models, those the script loaded
+    enum wire_cloud_why cloud_why; // of the last walle.cloud.infer; WIRE_CLOUD_COUNT: none yet
     uint32_t effect_count;
     size_t effect_size; // bytes used
     char output[DEV_VM_OUTPUT_MAX];

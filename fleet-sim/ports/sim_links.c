@@ -124,6 +124,7 @@ static void on_head(void *ctx, void *user, const struct h2_head *head)
         .content_bytes = head->content_bytes,
         .range_from = head->range_from,
         .retry_after_s = head->retry_after_s,
+        .reason = head->reason,
     };
     struct sim_exchange *exchange = user;
     exchange->answer_ride = head->ride;

@@ -34,6 +34,7 @@ struct gw_infer_exchange {
     struct gw_exchange *exchange;
     struct base_arena arena; // of what is read and answered
     struct gw_infer_call call;
+    const void *own;       // whoever begins may keep something here; in the exchange's arena
     struct base_str asked; // whoever begins sets these two
     size_t asked_json;     // how much of it is JSON, where not all of it is; 0: all
     struct base_str answer;

@@ -48,6 +48,7 @@ struct gw_infer_service {
     size_t idle_bytes_max;
     struct base_hash_key hash_key;
     const struct base_log *log;
+    struct gw_device_ledger *ledger;
     pthread_t threads[GW_INFER_THREADS_MAX];
     pthread_t keeper;
     bool keeper_started;

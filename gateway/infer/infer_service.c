@@ -4,6 +4,7 @@
 // (gw_infer_ends_run). infer_run.c has the threads that run models, infer_models.c what is loaded.
 #include "infer/infer_service.h"
 
+#include "infer/device_ledger.h"
 #include "infer/infer_running.h"
 
 #include "base/check.h"
@@ -490,9 +491,13 @@ enum base_status gw_infer_service_new(const struct gw_infer_options *options,
     service->hash_key = options->hash_key;
     service->log = options->log;
     service->dir = strdup(options->models_dir);
-    enum base_status status = service->dir != NULL
-                                  ? load_all(service, error)
-                                  : base_error_set(error, BASE_ERR_NOMEM, "no memory for a name");
+    const struct gw_device_quota quota = {options->device_calls_per_min,
+                                          options->device_bytes_per_min};
+    enum base_status status =
+        service->dir != NULL ? gw_device_ledger_new(&quota, &options->hash_key, &service->ledger)
+                             : BASE_ERR_NOMEM;
+    status = status == BASE_OK ? load_all(service, error)
+                               : base_error_set(error, status, "no memory for names and devices");
     if (status == BASE_OK) {
         status = start_threads(service, error);
     }
@@ -502,6 +507,11 @@ enum base_status gw_infer_service_new(const struct gw_infer_options *options,
     }
     *out_service = service;
     return BASE_OK;
+}
+
+struct gw_device_ledger *gw_infer_ledger(struct gw_infer_service *service)
+{
+    return service->ledger;
 }
 
 void gw_infer_service_drain(struct gw_infer_service *service)
@@ -555,6 +565,7 @@ void gw_infer_service_free(struct gw_infer_service *service)
         free(model);
     }
     gw_infer_ends_run(&ends);
+    gw_device_ledger_free(service->ledger);
     pthread_cond_destroy(&service->watch);
     pthread_cond_destroy(&service->work);
     pthread_mutex_destroy(&service->lock);

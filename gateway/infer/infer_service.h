@@ -37,6 +37,8 @@ struct gw_infer_options {
     size_t session_bytes_max;      // as eng_session_options.memory_bytes_max; a call over it fails
     size_t idle_bytes_max;         // of all sessions that wait with a plan; 0: no bound
     struct base_hash_key hash_key; // of shapes, which callers choose
+    uint64_t device_calls_per_min; // of each device; 0: no limit
+    uint64_t device_bytes_per_min; // of bodies, likewise
     const struct base_log *log;
 };
 
@@ -100,6 +102,10 @@ void gw_infer_submit(struct gw_infer_service *service, struct gw_infer_ticket *t
 // The caller is gone: `done` comes soon, or came already, perhaps before this returns. Not after
 // it.
 void gw_infer_cancel(struct gw_infer_service *service, struct gw_infer_ticket *ticket);
+
+// What devices used and were answered (device_ledger.h), for device_call.c.
+struct gw_device_ledger;
+struct gw_device_ledger *gw_infer_ledger(struct gw_infer_service *service);
 
 // ---- What there is. Names may be aliases; an empty version is the one that is served by default.
 

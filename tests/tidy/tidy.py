@@ -83,7 +83,7 @@ USES = {
     "tunnel": ["base", "wire", "pipeline"],
     "device": ["base", "wire", "policy"],  # policy: a device computes its own bucket
     "model": ["base", "wire", "engine"],
-    "vm": ["base", "wire", "engine", "pipeline", "model"],
+    "vm": ["base", "wire", "policy", "engine", "pipeline", "model"],  # policy: device or cloud
     "runner": ["base", "wire", "engine", "pipeline", "model", "vm"],
     "h2": ["base"],
     "ed25519": ["base", "wire"],
@@ -96,7 +96,7 @@ USES = {
     "gateway-tunnel": ["base", "wire", "store", "svc"],
     "api": ["base", "wire", "policy", "svc", "gateway-tunnel", "pipeline"],
     "ddi": ["base", "wire", "svc", "api"],
-    "infer": ["base", "wire", "engine", "svc"],
+    "infer": ["base", "wire", "policy", "engine", "svc"],
     "http": ["base", "wire", "signing", "policy", "svc", "gateway-tunnel", "api", "ddi", "infer"],
     "signing": ["base", "wire", "ed25519"],
     "cli": ["base", "wire", "signing", "policy", "runner", "vm", "model", "engine", "pipeline", "lines", "mem", "gateway-tunnel"],

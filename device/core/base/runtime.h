@@ -40,6 +40,7 @@ struct dev_settings {
     uint64_t born_s;
     uint32_t crash_limit;
     uint32_t ride_wait_s;
+    uint32_t cloud_calls_max;
     bool hints;
     char device_hex[WIRE_DEVICE_HEX + 1];
     uint8_t trusted_keys[DEV_TRUSTED_KEYS_MAX][WIRE_PUBLIC_KEY_BYTES];
@@ -67,6 +68,7 @@ struct dev_runtime {
     bool garbage; // stored: blobs may be there that no slot names
     // What parts keep, each for itself.
     struct dev_check *check;
+    struct dev_cloud *cloud;
     struct dev_control *control;
     struct dev_hints *hints;
     struct dev_kept_offers *kept_offers; // NULL without a root

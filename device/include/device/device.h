@@ -86,6 +86,9 @@ struct dev_config {
     uint32_t
         crash_limit; // starts that end in a crash before a version on trial is given up; 0 takes 1
     bool hints;      // keep a hint stream open
+    // Calls of models in the cloud that may wait or be under way at once (device/cloud.h); one more
+    // is BUSY. 0: this device makes none; at most DEV_CLOUD_CALLS_MAX.
+    uint32_t cloud_calls_max;
 };
 
 struct dev_run_input; // device/port.h
@@ -146,6 +149,9 @@ struct dev_stats {
     uint32_t rides_lost;
     uint32_t rides_too_large;
     uint32_t rides_cut;
+    // Calls of models in the cloud (device/cloud.h): answered, and all others.
+    uint64_t cloud_calls;
+    uint64_t cloud_refused;
 };
 
 // Bytes dev_init needs for this configuration; 0 when the configuration is invalid.

@@ -39,7 +39,10 @@ struct dev_request {
     uint32_t delta_codings; // DEV_DELTA_* or'ed
     const uint8_t *body;    // POST; copied by the port before start returns
     size_t body_bytes;
-    bool stream; // long-lived response (hint stream): no response timeout
+    bool stream;                     // long-lived response (hint stream): no response timeout
+    struct base_str content_type;    // of the body; empty: none is said
+    struct base_str idempotency_key; // header idempotency-key; empty: none
+    bool urgent;                     // header priority, "u=0": in front of the others
 };
 
 // Codings of deltas.
@@ -59,6 +62,7 @@ struct dev_response_head {
     uint64_t content_bytes; // of this response; UINT64_MAX: not said
     uint64_t range_from;    // from content-range; 0 otherwise
     uint32_t retry_after_s; // 0: none
+    struct base_str reason; // walle-reason; empty: none; valid during the call
 };
 
 struct dev_http_port {

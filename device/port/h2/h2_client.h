@@ -56,8 +56,9 @@ struct h2_head {
     uint64_t content_bytes;    // UINT64_MAX: not said
     uint64_t range_from;       // from content-range
     uint32_t retry_after_s;
-    struct base_str offer; // walle-offer; valid during the call
-    struct base_str ride;  // walle-ride; likewise
+    struct base_str offer;  // walle-offer; valid during the call
+    struct base_str ride;   // walle-ride; likewise
+    struct base_str reason; // walle-reason; likewise
 };
 
 // `user` is the value given with the request.

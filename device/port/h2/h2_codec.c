@@ -44,6 +44,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
         stream->retry_after_s = 0;
         client->offer_bytes = 0;
         client->ride_bytes = 0;
+        client->reason_bytes = 0;
     }
     return 0;
 }
@@ -111,6 +112,12 @@ static void header_take(struct h2_client *client, struct h2_stream *stream, stru
             offer_keep(client, value);
         }
         break;
+    case 12:
+        if (memcmp(name.data, "walle-reason", 12) == 0 && value.size <= H2_REASON_MAX) {
+            memcpy(client->reason, value.data, value.size);
+            client->reason_bytes = value.size;
+        }
+        break;
     case 13:
         if (memcmp(name.data, "content-range", 13) == 0) {
             stream->range_from = range_start(value);
@@ -163,6 +170,7 @@ static void head_done(struct h2_client *client, struct h2_stream *stream)
         .retry_after_s = stream->retry_after_s,
         .offer = {client->offer_bytes > 0 ? client->offer : NULL, client->offer_bytes},
         .ride = {client->ride, client->ride_bytes},
+        .reason = {client->reason, client->reason_bytes},
     };
     if (client->events.head != NULL) {
         client->events.head(client->events.ctx, stream->user, &head);

@@ -17,6 +17,7 @@
 #define H2_BODY_BYTES_MAX (64u << 20) // of a request
 #define H2_POOL_MAX       1024        // stream records kept for reuse, per connection
 #define H2_RIDE_BYTES_MAX 64          // longest walle-ride that is passed on
+#define H2_REASON_MAX     24          // longest walle-reason that is passed on
 #define H2_AUTHORITY_MAX  280
 
 struct h2_stream {
@@ -72,6 +73,8 @@ struct h2_client {
     size_t offer_bytes;
     char ride[H2_RIDE_BYTES_MAX]; // likewise of walle-ride
     size_t ride_bytes;
+    char reason[H2_REASON_MAX]; // likewise of walle-reason
+    size_t reason_bytes;
     uint64_t bytes_read;
     uint64_t bytes_written;
     uint64_t wrote_us;

@@ -82,6 +82,10 @@ static enum base_status http_start(void *ctx, uint32_t id, const struct dev_requ
         text_copy(exchange->device, sizeof(exchange->device), request->device);
         text_copy(exchange->profile, sizeof(exchange->profile), request->profile);
         text_copy(exchange->nonce, sizeof(exchange->nonce), request->nonce);
+        text_copy(exchange->content_type, sizeof(exchange->content_type), request->content_type);
+        text_copy(exchange->idempotency_key, sizeof(exchange->idempotency_key),
+                  request->idempotency_key);
+        exchange->urgent = request->urgent;
         base_check(request->body_bytes <= sizeof(exchange->body));
         if (request->body_bytes > 0) {
             memcpy(exchange->body, request->body, request->body_bytes);

@@ -63,6 +63,9 @@ struct mem_exchange {
     char device[32];
     char profile[MEM_TEXT_MAX];
     char nonce[WIRE_ASK_TEXT + 1];
+    char content_type[64];
+    char idempotency_key[40];
+    bool urgent;
     uint8_t body[MEM_TEXT_MAX];
     size_t body_bytes;
     uint64_t range_from;

@@ -66,6 +66,7 @@ static void on_head(void *ctx, void *user, const struct h2_head *head)
         .content_bytes = head->content_bytes,
         .range_from = head->range_from,
         .retry_after_s = head->retry_after_s,
+        .reason = head->reason,
         .encoding = encodings[head->encoding],
     };
     dev_on_head(http->runtime, exchange->id, &out);

@@ -51,6 +51,15 @@ uint32_t posix_request_headers(const struct dev_request *request, struct posix_r
         out[count++] = (struct h2_header){BASE_STR("available-dictionary"),
                                           {text->dictionary, sizeof(text->dictionary)}};
     }
+    if (request->content_type.size > 0) {
+        out[count++] = (struct h2_header){BASE_STR("content-type"), request->content_type};
+    }
+    if (request->idempotency_key.size > 0) {
+        out[count++] = (struct h2_header){BASE_STR("idempotency-key"), request->idempotency_key};
+    }
+    if (request->urgent) {
+        out[count++] = (struct h2_header){BASE_STR("priority"), BASE_STR("u=0")};
+    }
     base_assert(count <= POSIX_REQUEST_HEADERS_MAX);
     return count;
 }

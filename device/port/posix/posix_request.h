@@ -7,7 +7,7 @@
 #include "h2/h2_client.h"
 #include "wire/tunnel_frame.h"
 
-#define POSIX_REQUEST_HEADERS_MAX 5  // of what the request itself says
+#define POSIX_REQUEST_HEADERS_MAX 8  // of what the request itself says
 #define POSIX_RANGE_MAX           40 // "bytes=N-"
 #define POSIX_DICTIONARY_TEXT     (BASE_B64_ENCODED(WIRE_SHA256_BYTES) + 3)
 

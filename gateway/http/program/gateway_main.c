@@ -394,6 +394,8 @@ static enum base_status open_infer(struct gateway *gateway, struct base_error *e
         .threads = (uint32_t)config->infer_threads,
         .session_bytes_max = (size_t)config->infer_session_bytes,
         .idle_bytes_max = (size_t)config->infer_idle_bytes,
+        .device_calls_per_min = config->infer_device_calls_per_min,
+        .device_bytes_per_min = config->infer_device_bytes_per_min,
         .explicit_models = strcmp(config->infer_control, "explicit") == 0,
         .hash_key = base_hash_key_draw(&(struct base_random_port){.next = draw}),
         .log = gateway->log,

@@ -4,6 +4,7 @@
 #include "infer/rest/infer_http.h"
 
 #include "infer/codec/oip_json.h"
+#include "infer/device/device_call.h"
 #include "infer/grpc/infer_grpc.h"
 #include "infer/infer_change.h"
 #include "infer/infer_exchange.h"
@@ -348,6 +349,8 @@ static void handle(void *self, struct gw_worker *worker, struct gw_exchange *exc
     } else if (!takes(what, exchange->request.method)) {
         gw_reply_method(exchange, takes(what, GW_METHOD_GET) ? "GET, HEAD" : "POST");
         gw_exchange_finish(exchange);
+    } else if (what == INFER && gw_device_call_is(&exchange->request)) {
+        gw_device_call(service, worker, exchange, &head, &named);
     } else if (what == INFER) {
         infer(service, worker, exchange, &named);
     } else if (what == LOAD || what == UNLOAD) {

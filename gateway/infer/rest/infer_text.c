@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/version.h"
 #include "infer/codec/oip_tensor.h"
+#include "infer/device/device_call.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -214,4 +215,5 @@ void gw_infer_metrics(void *service, void (*add)(void *ctx, const char *text), v
         add_gauge(&lines, "infer_running", "Runs under way.", false);
     }
     base_arena_done(&arena);
+    gw_device_call_metrics(service, add, ctx);
 }

@@ -1,7 +1,8 @@
 // Compression of whole blobs, alone or against a dictionary (dcz, RFC 9842), and of many parts into
 // one frame. blob_cache.c calls on the background thread, delta_make.c on that of the deltas: never
-// a worker, since a large blob takes seconds. What saves less than a tenth is refused: it would be
-// kept for nothing. No state between calls, but for a packer, which belongs to its caller.
+// a worker, since a large blob takes seconds; device_call.c unpacks, which is quick. What saves
+// less than a tenth is refused: it would be kept for nothing. No state between calls, but for a
+// packer, which belongs to its caller.
 #include "svc/content/blob_zstd.h"
 
 #include <stdlib.h>
@@ -46,6 +47,17 @@ enum base_status gw_zstd_compress(const uint8_t *bytes, size_t size, uint8_t **o
         return BASE_ERR_UNSUPPORTED;
     }
     gw_zstd_fit(out, wrote, out_bytes, out_size);
+    return BASE_OK;
+}
+
+enum base_status gw_zstd_unpack(const uint8_t *bytes, size_t size, uint8_t *out, size_t capacity,
+                                size_t *out_size)
+{
+    size_t wrote = ZSTD_decompress(out, capacity, bytes, size);
+    if (ZSTD_isError(wrote)) {
+        return BASE_ERR_INVALID;
+    }
+    *out_size = wrote;
     return BASE_OK;
 }
 

@@ -18,6 +18,10 @@
 BASE_NODISCARD enum base_status gw_zstd_compress(const uint8_t *bytes, size_t size,
                                                  uint8_t **out_bytes, size_t *out_size);
 
+// What a peer packed, at most `capacity` bytes of it. INVALID: no whole frame, or more than that.
+BASE_NODISCARD enum base_status gw_zstd_unpack(const uint8_t *bytes, size_t size, uint8_t *out,
+                                               size_t capacity, size_t *out_size);
+
 struct gw_dictionary {
     struct wire_sha256 digest;
     const uint8_t *bytes;

@@ -1,11 +1,14 @@
 // What else comes over the channel between agent and task process: first byte 0: a question of the
-// process, from an attacker; otherwise a job, whose files the process reads behind its wall.
+// process, from an attacker; 254: a call of a model in the cloud, 255: what is known of one,
+// likewise; otherwise a job, whose files the process reads behind its wall.
 #include "fuzz_target.h"
 
 #include "posix/run/posix_child_parse.h"
+#include "runner/runner_cloud.h"
 #include "runner/runner_end.h"
 #include "runner/runner_job.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static void need(bool holds)
@@ -27,6 +30,32 @@ static void question(const uint8_t *data, size_t size)
     dev_runner_query_write(&writer, &query);
     need(writer.status == BASE_OK && base_writer_size(&writer) == size);
     need(memcmp(again, data, size) == 0);
+}
+
+static void call(const uint8_t *data, size_t size)
+{
+    struct dev_vm_cloud_call call;
+    struct wire_tensor_call parsed;
+    struct base_writer writer;
+    if (posix_child_infer_parse(data, size, &call) != BASE_OK) {
+        return;
+    }
+    uint8_t *again = malloc(size);
+    need(again != NULL && wire_tensor_model_ok(call.model));
+    need(wire_tensor_call_parse(call.bytes, call.size, &parsed) == BASE_OK);
+    need(parsed.deadline_ms == call.deadline_ms && parsed.priority == call.priority);
+    base_writer_init(&writer, again, size);
+    dev_runner_infer_write(&writer, &call);
+    need(writer.status == BASE_OK && memcmp(again, data, size) == 0);
+    free(again);
+}
+
+static void look(const uint8_t *data, size_t size)
+{
+    struct base_str model;
+    if (posix_child_look_parse(data, size, &model) == BASE_OK) {
+        need(wire_tensor_model_ok(model) && model.size + 1 == size);
+    }
 }
 
 static volatile uint8_t sink;
@@ -66,6 +95,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (size > 0 && data[0] == 0) {
         question(data + 1, size - 1);
+    } else if (size > 0 && data[0] == 254) {
+        call(data + 1, size - 1);
+    } else if (size > 0 && data[0] == 255) {
+        look(data + 1, size - 1);
     } else if (size > 0) {
         job(data + 1, size - 1);
     }

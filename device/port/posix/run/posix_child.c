@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/cursor.h"
 #include "model/model_store.h"
+#include "runner/runner_cloud.h"
 #include "runner/runner_frame.h"
 
 #include <errno.h>
@@ -146,7 +147,70 @@ static enum base_status question_answer(struct posix_children *children,
     return all_send(children->running.fd, children->frame, DEV_RUNNER_HEAD_BYTES + bytes, until_us);
 }
 
+// ---- Calls of models in the cloud
+
+static enum base_status cloud_send(struct posix_children *children, uint32_t kind,
+                                   const struct base_writer *body, uint64_t until_us)
+{
+    BASE_TRY(body->status);
+    size_t size = base_writer_size(body);
+    dev_runner_head_write(children->frame, kind, size);
+    return all_send(children->running.fd, children->frame, DEV_RUNNER_HEAD_BYTES + size, until_us);
+}
+
+// What the process says of its deadline is not believed beyond the run's own.
+static enum base_status infer_answer(struct posix_children *children,
+                                     const struct dev_vm_cloud_port *port, size_t size,
+                                     uint64_t until_us)
+{
+    struct dev_vm_cloud_call call;
+    struct dev_vm_cloud_end end = {.size = 0};
+    struct base_writer writer;
+    BASE_TRY(posix_child_infer_parse(children->frame, size, &call));
+    uint64_t now_us = base_clock_mono_us();
+    uint64_t left_ms = now_us < until_us ? (until_us - now_us) / 1000 : 0;
+    left_ms = left_ms > 0 ? left_ms : 1;
+    call.deadline_ms = call.deadline_ms < left_ms ? call.deadline_ms : (uint32_t)left_ms;
+    enum wire_cloud_why why =
+        port != NULL ? port->infer(port->ctx, &call, &end) : WIRE_CLOUD_NOT_ALLOWED;
+    base_writer_init(&writer, children->frame + DEV_RUNNER_HEAD_BYTES, DEV_RUNNER_ANSWER_MAX);
+    dev_runner_answer_write(&writer, why, &end);
+    return cloud_send(children, DEV_RUNNER_ANSWER, &writer, until_us);
+}
+
+static enum base_status look_answer(struct posix_children *children,
+                                    const struct dev_vm_cloud_port *port, size_t size,
+                                    uint64_t until_us)
+{
+    struct base_str model;
+    struct dev_vm_cloud_state state = {.why = WIRE_CLOUD_NOT_ALLOWED};
+    struct base_writer writer;
+    BASE_TRY(posix_child_look_parse(children->frame, size, &model));
+    if (port != NULL) {
+        state = port->look(port->ctx, model);
+    }
+    base_writer_init(&writer, children->frame + DEV_RUNNER_HEAD_BYTES, DEV_RUNNER_SEEN_BYTES);
+    dev_runner_seen_write(&writer, &state);
+    return cloud_send(children, DEV_RUNNER_SEEN, &writer, until_us);
+}
+
 // ---- A run
+
+// A question of the process, in children->frame.
+static enum base_status asked_answer(struct posix_children *children, const struct dev_vm_job *vm,
+                                     uint32_t kind, size_t size, uint64_t until_us)
+{
+    switch (kind) {
+    case DEV_RUNNER_QUERY:
+        return question_answer(children, vm->data, size, until_us);
+    case DEV_RUNNER_INFER:
+        return infer_answer(children, vm->cloud, size, until_us);
+    case DEV_RUNNER_LOOK:
+        return look_answer(children, vm->cloud, size, until_us);
+    default:
+        return BASE_ERR_INVALID;
+    }
+}
 
 static uint32_t time_ms_of(const struct dev_vm_job *vm)
 {
@@ -238,10 +302,7 @@ static enum base_status end_wait(struct posix_children *children, const struct d
             end_bound(children, job, started_us);
             return BASE_OK;
         }
-        if (kind != DEV_RUNNER_QUERY) {
-            return BASE_ERR_INVALID;
-        }
-        BASE_TRY(question_answer(children, job->vm->data, size, until_us));
+        BASE_TRY(asked_answer(children, job->vm, kind, size, until_us));
     }
 }
 

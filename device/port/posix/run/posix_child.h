@@ -51,7 +51,7 @@ struct posix_child_report {
 // there is none to be had now; try later.
 BASE_NODISCARD enum base_status posix_child_ready(struct posix_children *children);
 // Worker: does the run and returns when its process is gone, or (ENDED) killed and about to go.
-// Questions go to job->vm->data.
+// Questions go to job->vm->data and job->vm->cloud.
 void posix_child_run(struct posix_children *children, const struct dev_runner_job *job,
                      struct posix_child_report *out);
 // Loop: kills the run's process; posix_child_run then returns. No effect before the process has the

@@ -1,7 +1,8 @@
-// Parsers of what a task's process sends: the end of its run, and its questions for stored
-// features. Called by posix_child.c on the task worker's thread; pure. In a file of its own because
-// it is the border to bytes that an attacker may have made, and is fuzzed as such: it reads with
-// the cursor alone, copies nothing, and knows neither processes nor channels.
+// Parsers of what a task's process sends: the end of its run, its questions for stored features and
+// its calls of models in the cloud. Called by posix_child.c on the task worker's thread; pure. In a
+// file of its own because it is the border to bytes that an attacker may have made, and is fuzzed
+// as such: it reads with the cursor alone, copies nothing, and knows neither processes nor
+// channels.
 #include "posix/run/posix_child_parse.h"
 
 #include "base/cursor.h"
@@ -180,5 +181,40 @@ enum base_status posix_child_query_parse(const uint8_t *bytes, size_t size,
         return BASE_ERR_INVALID;
     }
     *out = query;
+    return BASE_OK;
+}
+
+static struct base_str model_read(struct base_reader *reader)
+{
+    struct base_str model = short_text(reader, WIRE_TENSOR_MODEL_MAX);
+    need(reader, wire_tensor_model_ok(model));
+    return model;
+}
+
+enum base_status posix_child_infer_parse(const uint8_t *bytes, size_t size,
+                                         struct dev_vm_cloud_call *out)
+{
+    struct base_reader reader;
+    struct wire_tensor_call parsed;
+    base_reader_init(&reader, bytes, size);
+    struct dev_vm_cloud_call call = {.model = model_read(&reader)};
+    call.size = base_reader_left(&reader);
+    call.bytes = base_reader_bytes(&reader, call.size);
+    BASE_TRY(base_reader_finish(&reader));
+    BASE_TRY(wire_tensor_call_parse(call.bytes, call.size, &parsed));
+    call.priority = parsed.priority;
+    call.deadline_ms = parsed.deadline_ms;
+    *out = call;
+    return BASE_OK;
+}
+
+enum base_status posix_child_look_parse(const uint8_t *bytes, size_t size,
+                                        struct base_str *out_model)
+{
+    struct base_reader reader;
+    base_reader_init(&reader, bytes, size);
+    struct base_str model = model_read(&reader);
+    BASE_TRY(base_reader_finish(&reader));
+    *out_model = model;
     return BASE_OK;
 }

@@ -21,5 +21,10 @@ BASE_NODISCARD enum base_status posix_child_end_parse(const uint8_t *bytes, size
 // The body of QUERY; borrowed. INVALID, TRUNCATED.
 BASE_NODISCARD enum base_status posix_child_query_parse(const uint8_t *bytes, size_t size,
                                                         struct dev_vm_query *out);
+// The body of INFER, and of LOOK; borrowed. INVALID, TRUNCATED, TOO_LARGE.
+BASE_NODISCARD enum base_status posix_child_infer_parse(const uint8_t *bytes, size_t size,
+                                                        struct dev_vm_cloud_call *out);
+BASE_NODISCARD enum base_status posix_child_look_parse(const uint8_t *bytes, size_t size,
+                                                       struct base_str *out_model);
 
 #endif

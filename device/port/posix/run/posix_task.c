@@ -7,6 +7,7 @@
 #include "posix/run/posix_task.h"
 
 #include "posix/run/posix_child.h"
+#include "posix/run/posix_cloud.h"
 #include "posix/run/posix_query.h"
 #include "posix/run/posix_run_io.h"
 
@@ -50,6 +51,7 @@ struct job {
     const uint8_t *input; // blocks of events; NULL: none
     size_t input_bytes;
     struct dev_vm_data_port data;
+    struct dev_vm_cloud_port cloud;
     struct dev_model_port model_port;
 };
 
@@ -73,6 +75,7 @@ struct posix_task {
     void (*woke)(void *ctx);
     struct dev_runtime *runtime;
     struct posix_query *query;
+    struct posix_cloud *cloud;
     struct dev_feature_store *features; // NULL: none to ask
     struct dev_model_store *models;     // made for the first job that has a model
     struct posix_children *children;    // NULL: scripts run on the thread
@@ -348,6 +351,9 @@ static void on_done(evutil_socket_t fd, short what, void *arg)
     task->work = done ? WORK_IDLE : task->work;
     pthread_mutex_unlock(&task->mutex);
     posix_query_serve(task->query, task->features, base_clock_mono_us());
+    if (posix_cloud_serve(task->cloud, task->runtime)) {
+        task->woke(task->ctx);
+    }
     if (!done) { // a question, or cancelled meanwhile
         return;
     }
@@ -429,6 +435,7 @@ static enum base_status job_fill(struct posix_task *task, const struct dev_task_
     job->vm.attrs = &job->attrs;
     job->vm.time_ms = from->manifest->time_ms;
     job->vm.data = &job->data;
+    job->vm.cloud = &job->cloud;
     job->input = from->input != NULL ? from->input->events : NULL;
     job->input_bytes = from->input != NULL ? from->input->events_bytes : 0;
     return BASE_OK;
@@ -450,6 +457,8 @@ static enum base_status start(void *ctx, uint32_t run, const struct dev_task_job
     if (status == BASE_OK) {
         posix_query_open(task->query);
         task->job.data = posix_query_port(task->query);
+        posix_cloud_open(task->cloud, NULL);
+        task->job.cloud = posix_cloud_port(task->cloud);
         task->run = run;
         task->work = WORK_WAITING;
         pthread_cond_broadcast(&task->changed);
@@ -465,6 +474,7 @@ static void wait_end(struct posix_task *task)
         task->work = WORK_IDLE;
     }
     posix_query_close(task->query); // the script may be waiting for this very thread
+    posix_cloud_close(task->cloud);
     while (task->work == WORK_RUNNING) {
         uint64_t until_us = base_clock_mono_us() + CANCEL_REPEAT_US;
         struct timespec until = {.tv_sec = (time_t)(until_us / 1000000),
@@ -523,7 +533,8 @@ enum base_status posix_task_new(const struct posix_task_options *options,
     sync_init(task);
     task->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     enum base_status status = BASE_ERR_NOMEM;
-    if (task->done_fd >= 0 && posix_query_new(task, ask, &task->query) == BASE_OK) {
+    if (task->done_fd >= 0 && posix_query_new(task, ask, &task->query) == BASE_OK &&
+        posix_cloud_new(task, ask, &task->cloud) == BASE_OK) {
         task->done_event =
             event_new(options->base, task->done_fd, EV_READ | EV_PERSIST, on_done, task);
         if (task->done_event != NULL && event_add(task->done_event, NULL) == 0) {
@@ -567,6 +578,7 @@ void posix_task_free(struct posix_task *task)
     pthread_mutex_destroy(&task->mutex);
     posix_run_effects_done(&task->end.effects);
     posix_query_free(task->query);
+    posix_cloud_free(task->cloud);
     dev_model_store_free(task->models);
     free(task);
 }

@@ -1,0 +1,328 @@
+// Calls of models that devices make, between their own form and the service's. On the worker's
+// thread a call is charged, or answered from what is kept; reading and writing may be on a thread
+// of the service, as for other protocols (infer_exchange.c). What is read and written belongs to
+// the exchange; the ledger is the service's.
+#include "infer/device/device_call.h"
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "infer/codec/oip_tensor.h"
+#include "svc/content/blob_zstd.h"
+#include "svc/reply.h"
+#include "wire/digest.h"
+#include "wire/cloud/tensor_call.h"
+
+#include <stdio.h>
+#include <string.h>
+
+_Static_assert(WIRE_TENSOR_PRIORITIES == GW_INFER_PRIORITIES, "a priority is the same in both");
+_Static_assert(WIRE_TENSORS_MAX <= GW_INFER_TENSORS_MAX, "what a device may send fits");
+_Static_assert(WIRE_TENSOR_DEADLINE_MS * 1000ull <= GW_INFER_TIMEOUT_US_MAX, "likewise");
+
+// Behind gw_infer_exchange.own.
+struct device_call {
+    struct gw_device_charge charge;
+    bool packed;
+};
+
+bool gw_device_call_is(const struct gw_request *request)
+{
+    return base_str_equal(request->content_type, BASE_STR(WIRE_TENSOR_TYPE)) ||
+           base_str_equal(request->content_type, BASE_STR(WIRE_TENSOR_TYPE_PACKED));
+}
+
+// ---- Replies
+
+static void reply_refusal(struct gw_exchange *exchange, int status, enum wire_cloud_why why,
+                          const char *text)
+{
+    size_t size = strlen(text);
+    const char *copy = base_arena_text(exchange->arena, text, size);
+    gw_reply_body(exchange, status, BASE_STR("text/plain; charset=utf-8"), copy,
+                  copy != NULL ? size : 0);
+    gw_reply_header(&exchange->reply, BASE_STR(WIRE_CLOUD_REASON),
+                    base_str_of(wire_cloud_word(why)));
+}
+
+static void refuse(struct gw_exchange *exchange, int status, enum wire_cloud_why why,
+                   const char *text)
+{
+    reply_refusal(exchange, status, why, text);
+    gw_exchange_finish(exchange);
+}
+
+static enum wire_cloud_why why_of(enum base_status status, int *out_http)
+{
+    switch (status) {
+    case BASE_ERR_NOT_FOUND:
+        *out_http = 404;
+        return WIRE_CLOUD_NO_MODEL;
+    case BASE_ERR_CONFLICT: // not loaded
+        *out_http = 503;
+        return WIRE_CLOUD_NO_MODEL;
+    case BASE_ERR_TOO_LARGE:
+        *out_http = 413;
+        return WIRE_CLOUD_TOO_LARGE;
+    case BASE_ERR_LIMIT:
+        *out_http = 429;
+        return WIRE_CLOUD_BUSY;
+    case BASE_ERR_BUSY:
+    case BASE_ERR_NOMEM:
+    case BASE_ERR_CLOSED:
+        *out_http = 503;
+        return WIRE_CLOUD_BUSY;
+    case BASE_ERR_TIMEOUT:
+        *out_http = 504;
+        return WIRE_CLOUD_LATE;
+    default:
+        *out_http = base_status_is_input(status) ? 400 : 500;
+        return base_status_is_input(status) ? WIRE_CLOUD_REFUSED : WIRE_CLOUD_FAILED;
+    }
+}
+
+static void reply_answer(struct gw_exchange *exchange, struct base_str answer)
+{
+    gw_reply_body(exchange, 200, BASE_STR(WIRE_TENSOR_TYPE), answer.data, answer.size);
+}
+
+// Did the service do nothing for it? A call whose deadline passed may have run.
+static bool did_not_run(enum base_status status)
+{
+    return status == BASE_ERR_NOT_FOUND || status == BASE_ERR_CONFLICT ||
+           status == BASE_ERR_LIMIT || status == BASE_ERR_BUSY;
+}
+
+static void reply_call(struct gw_infer_exchange *self)
+{
+    const struct gw_infer_ticket *ticket = &self->ticket;
+    const struct device_call *own = self->own;
+    int http = 500;
+    if (ticket->status == BASE_OK) {
+        reply_answer(self->exchange, self->answer);
+        return;
+    }
+    if (did_not_run(ticket->status)) {
+        gw_device_ledger_refund(gw_infer_ledger(self->service), &own->charge);
+    }
+    enum wire_cloud_why why = why_of(ticket->status, &http);
+    reply_refusal(self->exchange, http, why, ticket->error.text);
+    if (ticket->status == BASE_ERR_LIMIT) {
+        gw_reply_retry_after(self->exchange, ticket->retry_after_s);
+    }
+}
+
+// ---- Reading and writing
+
+static enum base_status unpack(struct gw_infer_exchange *self, struct base_str *out,
+                               struct base_error *error)
+{
+    uint8_t *room = base_arena_alloc(&self->arena, WIRE_TENSOR_CALL_MAX);
+    size_t size = 0;
+    if (room == NULL) {
+        return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
+    }
+    enum base_status status = gw_zstd_unpack((const uint8_t *)self->asked.data, self->asked.size,
+                                             room, WIRE_TENSOR_CALL_MAX, &size);
+    if (status != BASE_OK) {
+        return base_error_set(error, status, "the body is not one zstd frame of at most %u bytes",
+                              WIRE_TENSOR_CALL_MAX);
+    }
+    *out = (struct base_str){(const char *)room, size};
+    return BASE_OK;
+}
+
+static enum base_status tensor_read(struct gw_infer_exchange *self, const struct wire_tensor *from,
+                                    struct gw_infer_tensor *out, struct base_error *error)
+{
+    size_t count = 0;
+    *out = (struct gw_infer_tensor){
+        .name = from->name,
+        .desc = {.dtype = (enum eng_dtype)from->dtype, .rank = from->rank},
+    };
+    for (uint32_t d = 0; d < from->rank; d++) {
+        out->desc.dims[d] = (int64_t)from->dims[d];
+    }
+    BASE_TRY(gw_oip_shape(out, WIRE_TENSOR_CALL_MAX, &count, error));
+    const struct base_str raw = {(const char *)from->data, from->bytes};
+    return gw_oip_raw_read(&self->arena, raw, out, error);
+}
+
+static enum base_status read_call(struct gw_infer_exchange *self, struct base_error *error)
+{
+    const struct device_call *own = self->own;
+    struct base_str body = self->asked;
+    struct wire_tensor_call call;
+    if (own->packed) {
+        BASE_TRY(unpack(self, &body, error));
+    }
+    enum base_status status = wire_tensor_call_parse((const uint8_t *)body.data, body.size, &call);
+    if (status != BASE_OK) {
+        return base_error_set(error, status, "the body is no call of tensors: %s",
+                              base_status_text(status));
+    }
+    self->call.inputs =
+        base_arena_zalloc(&self->arena, (call.count + 1) * sizeof(*self->call.inputs));
+    if (self->call.inputs == NULL) {
+        return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
+    }
+    for (uint32_t i = 0; i < call.count; i++) {
+        BASE_TRY(tensor_read(self, &call.tensors[i], &self->call.inputs[i], error));
+    }
+    self->call.input_count = call.count;
+    self->call.priority = call.priority;
+    self->call.timeout_us = call.deadline_ms * 1000ull;
+    self->call.binary_all = true;
+    return BASE_OK;
+}
+
+static enum base_status tensor_write(const struct gw_infer_tensor *from, struct wire_tensor *out)
+{
+    if (wire_tensor_element_bytes((uint8_t)from->desc.dtype) == 0) {
+        return BASE_ERR_UNSUPPORTED;
+    }
+    *out = (struct wire_tensor){
+        .name = from->name,
+        .dtype = (uint8_t)from->desc.dtype,
+        .rank = (uint8_t)from->desc.rank,
+        .data = from->data,
+        .bytes = from->bytes,
+    };
+    for (uint32_t d = 0; d < from->desc.rank; d++) {
+        out->dims[d] = (uint64_t)from->desc.dims[d];
+    }
+    return BASE_OK;
+}
+
+// The answer, and a copy of it for a repeat.
+static enum base_status write_result(struct gw_infer_exchange *self)
+{
+    const struct gw_infer_result *result = &self->ticket.result;
+    const struct device_call *own = self->own;
+    struct wire_tensor_answer answer = {.version = result->version};
+    size_t bytes = 3 + result->version.size;
+    if (result->output_count > WIRE_TENSORS_MAX) {
+        return BASE_ERR_TOO_LARGE;
+    }
+    for (size_t i = 0; i < result->output_count; i++) {
+        BASE_TRY(tensor_write(&result->outputs[i], &answer.tensors[i]));
+        bytes += 3 + answer.tensors[i].name.size + 10 * (size_t)WIRE_TENSOR_RANK_MAX;
+        bytes += answer.tensors[i].bytes;
+        if (bytes > WIRE_TENSOR_ANSWER_MAX) {
+            return BASE_ERR_TOO_LARGE;
+        }
+    }
+    answer.count = (uint32_t)result->output_count;
+    uint8_t *room = base_arena_alloc(&self->arena, bytes);
+    if (room == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    struct base_writer writer;
+    base_writer_init(&writer, room, bytes);
+    wire_tensor_answer_write(&writer, &answer);
+    BASE_TRY(writer.status);
+    self->answer = (struct base_str){(const char *)room, base_writer_size(&writer)};
+    gw_device_ledger_keep(gw_infer_ledger(self->service), &own->charge, room, self->answer.size);
+    return BASE_OK;
+}
+
+// ---- A call
+
+// Whose it is: who was proven, or else who it says it is, whom the setting lets in unproven.
+static bool who(const struct gw_request *request, const struct gw_head *head,
+                struct gw_device_charge *out)
+{
+    if (head->proof == GW_PROOF_CREDENTIAL || head->proof == GW_PROOF_CERTIFICATE) {
+        out->device = head->id;
+        out->tenant = head->tenant;
+        return true;
+    }
+    return wire_device_parse_own(request->device, &out->device) == BASE_OK;
+}
+
+static void reply_kept(struct gw_infer_service *service, struct gw_exchange *exchange,
+                       const struct gw_device_charge *charge)
+{
+    uint8_t *room = base_arena_alloc(exchange->arena, GW_DEVICE_ANSWER_MAX);
+    size_t size = room == NULL ? 0
+                               : gw_device_ledger_kept(gw_infer_ledger(service), charge, room,
+                                                       GW_DEVICE_ANSWER_MAX);
+    if (size == 0) {
+        refuse(exchange, 503, WIRE_CLOUD_BUSY, "the answer is no longer kept");
+        return;
+    }
+    reply_answer(exchange, (struct base_str){(const char *)room, size});
+    gw_exchange_finish(exchange);
+}
+
+static void run(struct gw_infer_exchange *self, const struct device_call *own,
+                const struct gw_infer_call *named)
+{
+    const struct gw_request *request = &self->exchange->request;
+    self->own = own;
+    self->asked = (struct base_str){(const char *)request->body, request->body_bytes};
+    self->call.model = named->model;
+    self->call.version = named->version;
+    gw_infer_exchange_begin(self, GW_INFER_TIMEOUT_US_MAX);
+}
+
+void gw_device_call(struct gw_infer_service *service, struct gw_worker *worker,
+                    struct gw_exchange *exchange, const struct gw_head *head,
+                    const struct gw_infer_call *named)
+{
+    static const struct gw_infer_protocol protocol = {read_call, write_result, reply_call};
+    const struct gw_request *request = &exchange->request;
+    struct gw_device_ledger *ledger = gw_infer_ledger(service);
+    struct device_call *own = base_arena_zalloc(exchange->arena, sizeof(*own));
+    struct gw_infer_exchange *self =
+        own != NULL ? gw_infer_exchange_new(service, worker, exchange, &protocol) : NULL;
+    uint32_t retry_after_s = 0;
+    if (self == NULL) {
+        refuse(exchange, 503, WIRE_CLOUD_BUSY, "out of memory");
+        return;
+    }
+    if (!who(request, head, &own->charge)) {
+        refuse(exchange, 400, WIRE_CLOUD_NOT_ALLOWED, "walle-device: " WIRE_DEVICE_OWN_EXPECTED);
+        return;
+    }
+    own->charge.key = request->idempotency_key;
+    own->charge.bytes = request->body_bytes;
+    own->packed = base_str_equal(request->content_type, BASE_STR(WIRE_TENSOR_TYPE_PACKED));
+    switch (gw_device_ledger_charge(ledger, &own->charge, base_clock_mono_us(), &retry_after_s)) {
+    case GW_DEVICE_OVER:
+        reply_refusal(exchange, 429, WIRE_CLOUD_QUOTA,
+                      "this device used up its calls or bytes of a minute");
+        gw_reply_retry_after(exchange, retry_after_s);
+        gw_exchange_finish(exchange);
+        break;
+    case GW_DEVICE_KEPT:
+        reply_kept(service, exchange, &own->charge);
+        break;
+    default:
+        run(self, own, named);
+        break;
+    }
+}
+
+void gw_device_call_metrics(struct gw_infer_service *service,
+                            void (*add)(void *ctx, const char *text), void *ctx)
+{
+    static const char *const names[] = {
+        [GW_DEVICE_CHARGED] = "charged",
+        [GW_DEVICE_REPEATED] = "repeated",
+        [GW_DEVICE_KEPT] = "kept",
+        [GW_DEVICE_OVER] = "over_quota",
+    };
+    struct gw_device_figures figures;
+    char line[128];
+    gw_device_ledger_figures(gw_infer_ledger(service), &figures);
+    add(ctx, "# HELP walle_infer_device_calls_total Calls of devices, by how they were let in.\n"
+             "# TYPE walle_infer_device_calls_total counter\n");
+    for (unsigned i = 0; i < GW_DEVICE_LET_COUNT; i++) {
+        (void)snprintf(line, sizeof(line), "walle_infer_device_calls_total{let=\"%s\"} %llu\n",
+                       names[i], (unsigned long long)figures.let[i]);
+        add(ctx, line);
+    }
+    (void)snprintf(line, sizeof(line), "walle_infer_device_calls_total{let=\"given_back\"} %llu\n",
+                   (unsigned long long)figures.given_back);
+    add(ctx, line);
+}

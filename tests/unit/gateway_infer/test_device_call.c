@@ -1,0 +1,275 @@
+// Calls of devices through the gateway's core, without sockets, with a model that runs: answers,
+// repeats, compressed bodies, quotas, and what each refusal says.
+#include "core_rig.h"
+#include "infer_kit.h"
+
+#include "base/alloc.h"
+#include "infer/device/device_call.h"
+#include "infer/rest/infer_http.h"
+#include "wire/cloud/tensor_call.h"
+
+#include <zstd.h>
+
+#define KEY       "0123456789abcdef0123456789abcdef"
+#define OTHER_KEY "ffffffffffffffffffffffffffffffff"
+#define DEVICE    "0000000000000005"
+
+struct world {
+    struct rig rig;
+    struct infer_kit kit;
+    struct gw_infer_service *service;
+    uint8_t body[4096];
+    size_t body_size;
+};
+
+static void begin(struct world *world, uint64_t calls_per_min)
+{
+    struct base_error error = {0};
+    memset(world, 0, sizeof(*world));
+    infer_kit_begin(&world->kit);
+    infer_kit_add(&world->kit, "m", "7", NULL);
+    const struct gw_infer_options options = {
+        .models_dir = world->kit.dir, .threads = 1, .device_calls_per_min = calls_per_min};
+    assert_int_equal(gw_infer_service_new(&options, &world->service, &error), BASE_OK);
+    rig_init(&world->rig);
+    rig_start(&world->rig);
+    gw_infer_install(world->rig.core, world->service, GW_METRICS_OPEN);
+}
+
+static void end(struct world *world)
+{
+    rig_done(&world->rig);
+    gw_infer_service_free(world->service);
+    infer_kit_end(&world->kit);
+}
+
+// Rows (1, 2, 3) for "m", of which it makes (2, 0, 6).
+static void body_make(struct world *world, const char *input, uint32_t rows)
+{
+    static float x[64 * 3];
+    struct wire_tensor_call call = {.priority = 1, .deadline_ms = 60000, .count = 1};
+    struct base_writer writer;
+    for (uint32_t i = 0; i < rows * 3; i++) {
+        x[i] = (float)(i % 3 + 1);
+    }
+    call.tensors[0] = (struct wire_tensor){.name = base_str_of(input),
+                                           .dtype = 1,
+                                           .rank = 2,
+                                           .dims = {rows, 3},
+                                           .data = (const uint8_t *)x,
+                                           .bytes = rows * 3 * sizeof(float)};
+    base_writer_init(&writer, world->body, sizeof(world->body));
+    wire_tensor_call_write(&writer, &call);
+    assert_int_equal(writer.status, BASE_OK);
+    world->body_size = base_writer_size(&writer);
+}
+
+static void ask(struct world *world, struct rig_exchange *exchange, const char *path,
+                const char *key, const char *type)
+{
+    struct gw_request *request = &exchange->exchange.request;
+    rig_exchange_init(exchange, GW_METHOD_POST, path);
+    request->body = world->body;
+    request->body_bytes = world->body_size;
+    request->content_type = base_str_of(type);
+    request->device = BASE_STR(DEVICE);
+    request->idempotency_key = base_str_of(key);
+    gw_core_handle(world->rig.worker.worker, &exchange->exchange);
+    while (!exchange->finished) {
+        (void)rig_pump(&world->rig);
+        usleep(20);
+    }
+}
+
+static void refused(struct world *world, const char *path, const char *type, int status,
+                    const char *reason)
+{
+    struct rig_exchange exchange;
+    ask(world, &exchange, path, "", type);
+    assert_int_equal(exchange.exchange.reply.status, status);
+    assert_true(base_str_equal(rig_header(&exchange, WIRE_CLOUD_REASON), base_str_of(reason)));
+    assert_true(exchange.exchange.reply.body_bytes > 0);
+    rig_exchange_done(&exchange);
+}
+
+static void answered(struct rig_exchange *exchange, uint32_t rows)
+{
+    static const float want[3] = {2, 0, 6};
+    const struct gw_reply *reply = &exchange->exchange.reply;
+    struct wire_tensor_answer answer;
+    assert_int_equal(reply->status, 200);
+    assert_true(base_str_equal(rig_header(exchange, "content-type"), BASE_STR(WIRE_TENSOR_TYPE)));
+    assert_int_equal(wire_tensor_answer_parse(reply->body, reply->body_bytes, &answer), BASE_OK);
+    assert_true(base_str_equal(answer.version, BASE_STR("7")));
+    assert_int_equal(answer.count, 1);
+    assert_true(base_str_equal(answer.tensors[0].name, BASE_STR("y")));
+    assert_int_equal(answer.tensors[0].rank, 2);
+    assert_int_equal(answer.tensors[0].dims[0], rows);
+    assert_int_equal(answer.tensors[0].bytes, rows * sizeof(want));
+    for (uint32_t i = 0; i < rows; i++) {
+        assert_memory_equal(answer.tensors[0].data + i * sizeof(want), want, sizeof(want));
+    }
+    rig_exchange_done(exchange);
+}
+
+static uint64_t runs_of_model(struct world *world)
+{
+    struct base_arena arena;
+    struct gw_infer_row *rows = NULL;
+    size_t count = 0;
+    const struct gw_infer_call named = {.model = BASE_STR("m")};
+    base_arena_init(&arena, base_alloc_heap(), 0, 0);
+    assert_int_equal(gw_infer_rows(world->service, &named, &arena, &rows, &count), BASE_OK);
+    uint64_t runs = rows[0].figures.calls;
+    base_arena_done(&arena);
+    return runs;
+}
+
+static struct gw_device_figures figures(struct world *world)
+{
+    struct gw_device_figures out;
+    gw_device_ledger_figures(gw_infer_ledger(world->service), &out);
+    return out;
+}
+
+#define PATH "/v2/models/m/infer"
+
+static void test_answers_and_repeats(void **state)
+{
+    (void)state;
+    static struct world world;
+    struct rig_exchange exchange;
+    begin(&world, 0);
+    body_make(&world, "x", 1);
+    ask(&world, &exchange, PATH, KEY, WIRE_TENSOR_TYPE);
+    answered(&exchange, 1);
+    assert_int_equal(runs_of_model(&world), 1);
+    ask(&world, &exchange, PATH, KEY, WIRE_TENSOR_TYPE);
+    answered(&exchange, 1);
+    assert_int_equal(runs_of_model(&world), 1); // from what was kept
+    ask(&world, &exchange, PATH, OTHER_KEY, WIRE_TENSOR_TYPE);
+    answered(&exchange, 1);
+    assert_int_equal(runs_of_model(&world), 2);
+    assert_int_equal(figures(&world).let[GW_DEVICE_CHARGED], 2);
+    assert_int_equal(figures(&world).let[GW_DEVICE_KEPT], 1);
+    ask(&world, &exchange, "/v2/models/m/versions/7/infer", "", WIRE_TENSOR_TYPE);
+    answered(&exchange, 1);
+    end(&world);
+}
+
+static void test_compressed(void **state)
+{
+    (void)state;
+    static struct world world;
+    struct rig_exchange exchange;
+    uint8_t packed[4096];
+    begin(&world, 0);
+    body_make(&world, "x", 64);
+    size_t size = ZSTD_compress(packed, sizeof(packed), world.body, world.body_size, 1);
+    assert_false(ZSTD_isError(size));
+    assert_true(size < world.body_size / 2);
+    memcpy(world.body, packed, size);
+    world.body_size = size;
+    ask(&world, &exchange, PATH, "", WIRE_TENSOR_TYPE_PACKED);
+    answered(&exchange, 64);
+    // Cut, and of more bytes than a call may have.
+    world.body_size = size - 1;
+    refused(&world, PATH, WIRE_TENSOR_TYPE_PACKED, 400, "refused");
+    uint8_t *zeros = calloc(1, WIRE_TENSOR_CALL_MAX + 1);
+    world.body_size =
+        ZSTD_compress(world.body, sizeof(world.body), zeros, WIRE_TENSOR_CALL_MAX + 1, 1);
+    free(zeros);
+    assert_false(ZSTD_isError(world.body_size));
+    refused(&world, PATH, WIRE_TENSOR_TYPE_PACKED, 400, "refused");
+    end(&world);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    static struct world world;
+    begin(&world, 1);
+    // One call a minute, and none of these is one.
+    body_make(&world, "x", 1);
+    refused(&world, "/v2/models/none/infer", WIRE_TENSOR_TYPE, 404, "no_model");
+    refused(&world, "/v2/models/m/versions/8/infer", WIRE_TENSOR_TYPE, 404, "no_model");
+    assert_int_equal(figures(&world).given_back, 2);
+    struct rig_exchange exchange;
+    ask(&world, &exchange, PATH, KEY, WIRE_TENSOR_TYPE);
+    answered(&exchange, 1);
+    ask(&world, &exchange, PATH, OTHER_KEY, WIRE_TENSOR_TYPE);
+    assert_int_equal(exchange.exchange.reply.status, 429);
+    assert_true(base_str_equal(rig_header(&exchange, WIRE_CLOUD_REASON), BASE_STR("quota")));
+    assert_true(base_str_equal(rig_header(&exchange, "retry-after"), BASE_STR("60")));
+    rig_exchange_done(&exchange);
+    assert_int_equal(runs_of_model(&world), 1);
+    end(&world);
+    begin(&world, 0);
+    body_make(&world, "z", 1);
+    refused(&world, PATH, WIRE_TENSOR_TYPE, 400, "refused");
+    world.body_size = 3;
+    refused(&world, PATH, WIRE_TENSOR_TYPE, 400, "refused");
+    // What the model cannot read is charged: it was looked at.
+    assert_int_equal(figures(&world).given_back, 0);
+    end(&world);
+}
+
+// Without a device's id nobody is charged, and nothing runs.
+static void test_nobody(void **state)
+{
+    (void)state;
+    static struct world world;
+    struct rig_exchange exchange;
+    begin(&world, 0);
+    body_make(&world, "x", 1);
+    rig_exchange_init(&exchange, GW_METHOD_POST, PATH);
+    exchange.exchange.request.body = world.body;
+    exchange.exchange.request.body_bytes = world.body_size;
+    exchange.exchange.request.content_type = BASE_STR(WIRE_TENSOR_TYPE);
+    gw_core_handle(world.rig.worker.worker, &exchange.exchange);
+    assert_true(exchange.finished);
+    assert_int_equal(exchange.exchange.reply.status, 400);
+    assert_true(base_str_equal(rig_header(&exchange, WIRE_CLOUD_REASON), BASE_STR("not_allowed")));
+    rig_exchange_done(&exchange);
+    assert_int_equal(runs_of_model(&world), 0);
+    end(&world);
+}
+
+static void line_add(void *ctx, const char *text)
+{
+    char *all = ctx;
+    size_t used = strlen(all);
+    (void)snprintf(all + used, 4096 - used, "%s", text);
+}
+
+static void test_metrics(void **state)
+{
+    (void)state;
+    static struct world world;
+    struct rig_exchange exchange;
+    char all[4096] = "";
+    begin(&world, 1);
+    body_make(&world, "x", 1);
+    ask(&world, &exchange, PATH, KEY, WIRE_TENSOR_TYPE);
+    answered(&exchange, 1);
+    ask(&world, &exchange, PATH, KEY, WIRE_TENSOR_TYPE);
+    answered(&exchange, 1);
+    refused(&world, PATH, WIRE_TENSOR_TYPE, 429, "quota");
+    gw_device_call_metrics(world.service, line_add, all);
+    assert_non_null(strstr(all, "walle_infer_device_calls_total{let=\"charged\"} 1\n"));
+    assert_non_null(strstr(all, "walle_infer_device_calls_total{let=\"kept\"} 1\n"));
+    assert_non_null(strstr(all, "walle_infer_device_calls_total{let=\"over_quota\"} 1\n"));
+    end(&world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_answers_and_repeats),
+        cmocka_unit_test(test_compressed),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_nobody),
+        cmocka_unit_test(test_metrics),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
