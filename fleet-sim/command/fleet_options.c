@@ -10,6 +10,7 @@
 #include "command/option_people.h"
 #include "command/option_words.h"
 #include "command/scenario_file.h"
+#include "cloud/sim_cloud.h"
 
 #include "model/repro_line.h"
 
@@ -59,6 +60,8 @@ enum key {
     KEY_KILLS,
     KEY_WRONG_CLOCKS,
     KEY_CLOCK_OFF,
+    KEY_CLOUD_MODELS,
+    KEY_CLOUD_MS,
     KEY_TASK,
     KEY_WHERE,
     KEY_TARGET,
@@ -171,6 +174,9 @@ static const struct argp_option table[] = {
      GROUP_BOTH},
     {"clock-off", KEY_CLOCK_OFF, "DAYS", 0, "The others' are wrong by up to this, either way (400)",
      GROUP_BOTH},
+    {"cloud-models", KEY_CLOUD_MODELS, "DIR", 0,
+     "Models that scripts may ask (walle.cloud), as walle-infer serves them (none)", GROUP_BOTH},
+    {"cloud-ms", KEY_CLOUD_MS, "MS", 0, "How long such a call takes (60)", GROUP_BOTH},
     {"root", KEY_ROOT, "FILE", 0,
      "Root that every device is born with (walle root init makes one): who may sign what",
      GROUP_BOTH},
@@ -335,6 +341,7 @@ static const struct number_option {
     {KEY_AWAKE, "awake", {1, SIM_DEVICES_MAX}, AT(awake_max)},
     {KEY_TASKS, "tasks", {1, DEV_TASKS_MAX}, AT(tasks)},
     {KEY_CLOCK_OFF, "clock-off", {1, SIM_CLOCK_OFF_DAYS_MAX}, AT(clock_off_days)},
+    {KEY_CLOUD_MS, "cloud-ms", {1, 60000}, AT(cloud_ms)},
     {KEY_DEDICATED, "dedicated", {0, SIM_DEVICES_MAX}, AT(dedicated)},
     {KEY_PER_CARRIER, "per-carrier", {1, 60000}, AT(per_carrier)},
     {KEY_DURATION, "duration", {1, 1000000}, AT(duration_s)},
@@ -372,6 +379,7 @@ static const struct text_option {
     {KEY_OUT, "out", AT(out)},
     {KEY_AGAIN, "again", AT(again)},
     {KEY_POPULATION, "population", AT(population)},
+    {KEY_CLOUD_MODELS, "cloud-models", AT(cloud_models)},
     {KEY_EVIDENCE, "evidence", AT(evidence)},
     {KEY_EVIDENCE_KEY, "evidence-key", AT(evidence_key)},
     {KEY_MANIFEST, "manifest", AT(manifest)},
@@ -576,6 +584,7 @@ static void defaults(struct sim_options *options)
     options->max_failure_ppm = 10000;
     options->exclusive_ppm = 500000;
     options->clock_off_days = SIM_CLOCK_OFF_DAYS;
+    options->cloud_ms = SIM_CLOUD_MS_DEFAULT;
     options->live = true;
     options->session_every_s = SIM_SESSION_EVERY_S;
     options->active_max = SIM_ACTIVE_DEFAULT;

@@ -102,6 +102,9 @@ struct sim_options {
     uint32_t sessions;            // of each device; 0: as long as the run lasts
     uint32_t session_every_s;     // mean time between two
     uint32_t active_max;          // devices in a session at once, over all threads
+    // Models in the cloud.
+    char cloud_models[SIM_TEXT_MAX]; // folder; empty: there are none
+    uint32_t cloud_ms;               // that a call takes
     // Simulate stage.
     bool local;
     char manifest[SIM_TEXT_MAX];

@@ -11,6 +11,7 @@
 struct sim_task_end {
     struct dev_task_end end;
     char detail[SIM_TASK_DETAIL_MAX + 1];
+    uint64_t waited_us; // for models in the cloud
 };
 
 #endif

@@ -32,8 +32,16 @@ void sim_vms_done(struct sim_vms *vms)
     *vms = (struct sim_vms){.count = 0};
 }
 
+enum base_status sim_runner_cloud(struct sim_runner *runner, const char *dir, uint32_t call_ms,
+                                  struct base_error *error)
+{
+    return dir[0] == '\0' ? BASE_OK
+                          : sim_cloud_new(dir, call_ms, runner->model_store, &runner->cloud, error);
+}
+
 void sim_runner_done(struct sim_runner *runner)
 {
+    sim_cloud_free(runner->cloud);
     sim_vms_done(&runner->own);
     posix_run_effects_done(&runner->effects);
     sim_runs_done(&runner->runs);
@@ -163,8 +171,11 @@ static bool run_made(struct sim_runner *runner, const struct dev_task_job *job,
     struct dev_vm_features features = {.store = data->features, .now_us = data->now_us};
     const struct dev_vm_data_port port = dev_vm_features_port(&features);
     const struct dev_vm_check_port checks = sim_checks_port(&runner->checks, job, data->real);
+    struct sim_cloud_run cloud = {.cloud = runner->cloud, .runtime = data->runtime};
+    const struct dev_vm_cloud_port cloud_port = sim_cloud_port(&cloud);
     struct dev_vm_job vm_job = {
         .data = &port,
+        .cloud = runner->cloud != NULL ? &cloud_port : NULL,
         .checks = &checks,
         .modules = runner->modules,
         .module_count = count,
@@ -184,12 +195,14 @@ static bool run_made(struct sim_runner *runner, const struct dev_task_job *job,
     struct dev_vm_result result;
     memset(&result, 0, sizeof(result));
     enum base_status status = run(runner, vm, &vm_job, job->input, &result);
+    sim_cloud_run_done(&cloud);
     if (status != BASE_OK) {
         sim_task_end_set(out, WIRE_OUTCOME_FAIL_LOAD, 0, base_status_text(status));
         return false;
     }
     runner->vm_us += result.duration_us;
     end_from_result(&result, out);
+    out->waited_us = cloud.waited_us;
     out->end.effects = runner->effects.effects;
     out->end.effect_count = runner->effects.count;
     return !result.looked;

@@ -6,6 +6,7 @@
 #ifndef SIM_SIM_TASK_H
 #define SIM_SIM_TASK_H
 
+#include "cloud/sim_cloud.h"
 #include "model/model_store.h"
 #include "pipeline/storage/feature_store.h"
 #include "ports/sim_checks.h"
@@ -28,6 +29,7 @@ struct sim_runner {
     struct dev_vm_module modules[DEV_VM_MODULES_MAX];
     struct dev_vm_model models[DEV_VM_MODELS_MAX];
     struct dev_model_store *model_store; // of all shards; NULL: scripts run no models
+    struct sim_cloud *cloud;             // owned; NULL: scripts ask no models in the cloud
     struct sim_checks checks;            // of bytecode
     struct sim_runs runs;                // that devices share
     uint64_t vm_us;                      // time spent inside the VM
@@ -40,7 +42,8 @@ struct sim_run_data {
     struct dev_feature_store *features;
     uint64_t now_us;
     bool real;
-    bool shares;       // its run may be another's with the same files, which are verified
+    bool shares; // its run may be another's with the same files, which are verified
+    const struct dev_runtime *runtime; // whose run it is: is there a way to the cloud?
     bool virtual_time; // its time is counted in units of work, which every machine has alike
 };
 
@@ -48,6 +51,10 @@ struct sim_run_data {
 // the runner.
 void sim_runner_init(struct sim_runner *runner, struct sim_store *store);
 void sim_runner_done(struct sim_runner *runner);
+// Models in the cloud, of a folder (empty: none), in the runner's store. The codes of
+// sim_cloud_new.
+BASE_NODISCARD enum base_status sim_runner_cloud(struct sim_runner *runner, const char *dir,
+                                                 uint32_t call_ms, struct base_error *error);
 void sim_vms_done(struct sim_vms *vms);
 // Runs the job to its end. Whatever goes wrong is an outcome.
 void sim_runner_run(struct sim_runner *runner, const struct dev_task_job *job,

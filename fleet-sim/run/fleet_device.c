@@ -449,6 +449,7 @@ static void run_on_vm(struct sim_shard *shard, struct sim_awake *awake, bool pla
     uint64_t compared = checks->compared + runs->compared;
     uint64_t mismatches = checks->mismatches + runs->mismatches;
     data.real = awake->real;
+    data.runtime = awake->runtime;
     data.virtual_time = shard->virtual_time;
     data.shares = shard->virtual_time && plain && awake->active == NULL;
     sim_runner_run(&shard->runner, &shard->job.job, &data, end);
@@ -486,7 +487,7 @@ static bool run_job(struct sim_shard *shard, struct sim_awake *awake, uint64_t n
     struct sim_task_end end;
     run_on_vm(shard, awake, verified && rule == NULL, &end);
     if (shard->virtual_time) { // what the script took here says nothing of a phone
-        end.end.duration_us = run_us(shard, awake);
+        end.end.duration_us = run_us(shard, awake) + end.waited_us;
     }
     uint32_t delay_ms = 0;
     if (rule != NULL && injected(job, rule, &end, &delay_ms)) {

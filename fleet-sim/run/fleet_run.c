@@ -154,6 +154,7 @@ static enum base_status shards_init(struct sim_fleet *fleet, struct base_error *
                                   base_status_text(status));
         }
         shard->runner.model_store = fleet->models;
+        BASE_TRY(sim_runner_cloud(&shard->runner, options->cloud_models, options->cloud_ms, error));
         if (options->local) {
             BASE_TRY(sim_local_load(shard, options, error));
         }

@@ -44,6 +44,7 @@ void sim_device_config(const struct sim_options *options, struct dev_config *out
     out->hints = options->hints;
     out->ride_wait_s = sim_business_wait_s(options);
     out->result_bytes_max = SIM_RESULT_BYTES_MAX;
+    out->cloud_calls_max = options->cloud_models[0] != '\0'; // a script makes one at a time
     // A kill during a run looks like a crash of the version. Killed at random, a device tries
     // again.
     bool killed = options->kill_ppm > 0 || sim_fault_plan_has(&options->faults, SIM_FAULT_KILL);
