@@ -18,6 +18,7 @@ inference.overload.goodput            ResNet-50 at ten times its capacity, a que
 inference.overload.priority0          p99 then of calls of priority 0, a tenth of the capacity; beside: at 0.6 of the capacity
 inference.overload.memory             most resident memory by then; beside: after the run at capacity
 inference.overload.recovery           p99 at half of the capacity from one second after the overload; beside: before it
+inference.cloud_call, .cloud_offline  calls of devices: inference_cloud.py
 Latency is from the time the call was meant to begin. `ratio` is ours / theirs.
 """
 import argparse
@@ -38,6 +39,7 @@ import numpy as np
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "models"))
 sys.path.insert(0, HERE)
+import inference_cloud  # noqa: E402
 import make_models  # noqa: E402
 from engine_bench import Worker, largest_difference, write_arrays  # noqa: E402
 
@@ -370,6 +372,7 @@ def main():
             bench.of_model(name)
         bench.overhead()
         bench.overload()
+        inference_cloud.rows(bench)
     finally:
         bench.close()
 
