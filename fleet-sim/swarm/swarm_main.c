@@ -21,6 +21,7 @@ enum key {
     KEY_UNTIL,
     KEY_RATE,
     KEY_VERSION,
+    KEY_RESUME,
     KEY_OUT,
 };
 
@@ -37,6 +38,8 @@ static const struct argp_option table[] = {
     {"arrival-rate", KEY_RATE, "R", 0, "Devices a second that come online (10000)", 0},
     {"bad-version", KEY_VERSION, "SHA|X.Y.Z", 0,
      "The rollout's version: it goes wrong with a third of the seeds", 0},
+    {"resume", KEY_RESUME, 0, 0,
+     "Go on with the swarm that swarm.json in --out is of: its seeds are not played again", 0},
     {"out", KEY_OUT, "DIR", 0, "Where swarm.json and what failed go (out/swarm)", 0},
     {0, 0, 0, 0, 0, 0},
 };
@@ -107,6 +110,9 @@ static error_t on_option(int key, char *value, struct argp_state *state)
         return number_take(state, value, 1000000, &options->duration_s);
     case KEY_UNTIL:
         return number_take(state, value, 1000000, &options->until_s);
+    case KEY_RESUME:
+        options->resume = true;
+        return 0;
     case ARGP_KEY_END:
         return check(state, options);
     default:

@@ -1,12 +1,10 @@
 // Plays the seeds of a swarm, so many at once, each as a run of its own. swarm_main.c calls it on
 // the main thread. What came of a seed is read from its run.json. The folder of a seed that held
 // goes; that of one that failed stays.
-#include "swarm/swarm.h"
+#include "swarm/swarm_kept.h"
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "base/os/output_file.h"
-#include "model/ledger.h"
 #include "model/population.h"
 #include "model/sim_exit.h"
 #include "base/os/folder.h"
@@ -18,6 +16,8 @@
 // Of so many seeds one goes on to its last second, for what goes wrong long after all was well, and
 // verifies all that anybody signed.
 #define WHOLE_EVERY 16
+
+#define TOLD_US 60000000 // progress, at least so often
 
 // So bad that the gate sees it in any sample: a gate that lets a milder one pass breaks nothing.
 static const char *const bad_rules[] = {"all => exception @ 95%", "all => crash @ 95%",
@@ -31,14 +31,14 @@ struct job {
 struct swarm {
     const struct sim_swarm_options *options;
     struct job jobs[SIM_SWARM_JOBS_MAX];
-    uint32_t next;
-    uint32_t ended;
-    uint32_t failed;
-    uint32_t nothing; // of `ended`: broke nothing, for no release reached devices
-    bool over;        // the rollout was over before: no seed tries its gate
-    uint32_t compared[SIM_ORACLE_COUNT]; // seeds in which each invariant compared something
-    int exit;                            // of a run that showed nothing, or could not be played
-    json_t *runs;
+    struct sim_swarm_kept kept;
+    bool done[SIM_SWARM_SEEDS_MAX]; // from the first seed on: it ended before
+    uint32_t next;                  // behind the last one that began
+    uint32_t resumed;               // of `kept.ended`: before this swarm
+    double took_s;                  // of `kept.took_s`: likewise
+    uint64_t begin_us;              // of the first seed
+    uint64_t told_us;               // when its progress was told last
+    int exit;                       // of a run that showed nothing, or could not be played
     FILE *log;
 };
 
@@ -95,6 +95,7 @@ void sim_swarm_case(const struct sim_swarm_options *options, uint64_t seed, stru
 static enum base_status begin(struct swarm *swarm, struct job *job, struct base_error *error)
 {
     struct sim_case at;
+    base_assert(!swarm->done[swarm->next]);
     job->seed = (uint64_t)swarm->options->first_seed + swarm->next++;
     (void)snprintf(job->child.folder, sizeof(job->child.folder), "%s/seed-%llu",
                    swarm->options->out, (unsigned long long)job->seed);
@@ -112,24 +113,51 @@ static void note(struct swarm *swarm, const struct sim_case *at, const struct si
     const char *broken = end->broken[0] != '\0' ? end->broken : NULL;
     const char *nothing = end->nothing && broken == NULL ? end->said : NULL;
     bool told = broken != NULL || nothing != NULL;
-    (void)json_array_append_new(
-        swarm->runs, json_pack("{s:I, s:i, s:s?, s:s?, s:o, s:s?}", "seed", (json_int_t)at->seed,
-                               "exit", end->exit, "broken", broken, "nothing_because", nothing,
-                               "faults", faults, "repeat", told ? line : NULL));
+    (void)json_array_append_new(swarm->kept.runs,
+                                json_pack("{s:I, s:i, s:s?, s:s?, s:o, s:s?}", "seed",
+                                          (json_int_t)at->seed, "exit", end->exit, "broken", broken,
+                                          "nothing_because", nothing, "faults", faults, "repeat",
+                                          told ? line : NULL));
 }
 
-static void tell_progress(const struct swarm *swarm)
+static double since_s(uint64_t from_us)
+{
+    return (double)(base_clock_mono_us() - from_us) / 1e6;
+}
+
+// Writes what there is: who is killed loses what came since.
+static enum base_status keep(struct swarm *swarm, struct base_error *error)
+{
+    swarm->kept.took_s = swarm->took_s + since_s(swarm->begin_us);
+    return sim_swarm_kept_write(swarm->options, &swarm->kept, error);
+}
+
+static void tell_so_far(const struct swarm *swarm)
+{
+    char pace[SIM_SWARM_PACE_MAX];
+    const struct sim_swarm_kept *kept = &swarm->kept;
+    sim_swarm_pace(kept->ended - swarm->resumed, swarm->options->seeds - kept->ended,
+                   since_s(swarm->begin_us), pace);
+    (void)fprintf(swarm->log, "%u of %u seeds, %u failed", kept->ended, swarm->options->seeds,
+                  kept->failed);
+    if (kept->nothing > 0) {
+        (void)fprintf(swarm->log, ", %u tried nothing", kept->nothing);
+    }
+    (void)fprintf(swarm->log, "%s\n", pace);
+}
+
+static enum base_status tell_progress(struct swarm *swarm, struct base_error *error)
 {
     uint32_t tenth = swarm->options->seeds / 10 > 0 ? swarm->options->seeds / 10 : 1;
-    if (swarm->ended % tenth == 0 || swarm->ended == swarm->options->seeds) {
-        (void)fprintf(swarm->log, "%u of %u seeds, %u failed", swarm->ended, swarm->options->seeds,
-                      swarm->failed);
-        if (swarm->nothing > 0) {
-            (void)fprintf(swarm->log, ", %u tried nothing", swarm->nothing);
-        }
-        (void)fprintf(swarm->log, "\n");
+    uint64_t now_us = base_clock_mono_us();
+    bool last = swarm->kept.ended == swarm->options->seeds;
+    bool due = swarm->kept.ended % tenth == 0 || now_us >= swarm->told_us + TOLD_US;
+    if (due || last) {
+        tell_so_far(swarm);
+        swarm->told_us = now_us;
     }
     (void)fflush(swarm->log);
+    return due && !last ? keep(swarm, error) : BASE_OK;
 }
 
 // What one came to, by its line where there is something to look at.
@@ -137,14 +165,14 @@ static void tell_end(struct swarm *swarm, struct job *job, const struct sim_case
                      const char *line)
 {
     unsigned long long seed = job->seed;
-    swarm->ended++;
+    swarm->kept.ended++;
     if (end->broken[0] != '\0') {
-        swarm->failed++;
+        swarm->kept.failed++;
         (void)fprintf(swarm->log, "seed %llu FAILED: %s\n  %s\n", seed, end->broken, line);
         return;
     }
     if (end->nothing) {
-        swarm->nothing++;
+        swarm->kept.nothing++;
         swarm->exit = end->exit;
         (void)fprintf(swarm->log, "seed %llu tried NOTHING: %s\n  %s\n", seed, end->said, line);
     }
@@ -181,28 +209,36 @@ static enum base_status take_ended(struct swarm *swarm, struct job *job, int sta
         return showed_nothing(swarm, &end, which, error);
     }
     for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
-        swarm->compared[i] += end.compared >> i & 1u;
+        swarm->kept.compared[i] += end.compared >> i & 1u;
     }
     note(swarm, &at, &end, line);
     tell_end(swarm, job, &end, line);
-    tell_progress(swarm);
-    return BASE_OK;
+    return tell_progress(swarm, error);
 }
 
 // Was every rollout over before the run?
-static bool is_over(const struct sim_child *child)
+static bool is_over(const json_t *report)
 {
     size_t index;
     const json_t *rollout;
-    json_t *report = sim_child_report(child);
-    json_t *rollouts = json_object_get(report, "rollouts");
+    const json_t *rollouts = json_object_get(report, "rollouts");
     bool over = json_array_size(rollouts) > 0;
     json_array_foreach(rollouts, index, rollout)
     {
         over = over && json_is_true(json_object_get(rollout, "over_before"));
     }
-    json_decref(report);
     return over;
+}
+
+// What the seeds have of the run without faults.
+static void clean_read(const struct sim_child *child, struct sim_swarm_kept *out)
+{
+    json_t *report = sim_child_report(child);
+    const char *digest =
+        json_string_value(json_object_get(json_object_get(report, "virtual"), "digest"));
+    out->over = is_over(report);
+    (void)snprintf(out->clean, sizeof(out->clean), "%s", digest != NULL ? digest : "");
+    json_decref(report);
 }
 
 // What held says nothing where nothing was there to hold: without a fault, a release has to reach
@@ -230,8 +266,8 @@ static enum base_status play_clean(struct swarm *swarm, const volatile int *inte
     if (end.exit != SIM_EXIT_OK) {
         return showed_nothing(swarm, &end, "the run without faults", error);
     }
-    swarm->over = is_over(child);
-    if (swarm->over) {
+    clean_read(child, &swarm->kept);
+    if (swarm->kept.over) {
         (void)fprintf(swarm->log, "the rollout was over before these runs: they try devices and "
                                   "transport, and no gate\n");
         (void)fflush(swarm->log);
@@ -245,27 +281,44 @@ static void tell_compared(const struct swarm *swarm)
     (void)fprintf(swarm->log, "seeds in which each invariant compared something:");
     for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
         (void)fprintf(swarm->log, "%s %s %u", i > 0 ? "," : "", sim_oracle_name((enum sim_oracle)i),
-                      swarm->compared[i]);
+                      swarm->kept.compared[i]);
     }
     (void)fprintf(swarm->log, "\n");
     (void)fflush(swarm->log);
+}
+
+static enum base_status interrupted_after(const struct swarm *swarm, struct base_error *error)
+{
+    return base_error_set(error, BASE_ERR_CLOSED,
+                          "interrupted after %u of %u seeds: --resume goes on", swarm->kept.ended,
+                          swarm->options->seeds);
+}
+
+// Gives every idle job a seed that did not end before, while there is one.
+static enum base_status begin_all(struct swarm *swarm, struct base_error *error)
+{
+    const struct sim_swarm_options *options = swarm->options;
+    for (uint32_t i = 0; i < options->jobs; i++) {
+        while (swarm->next < options->seeds && swarm->done[swarm->next]) {
+            swarm->next++;
+        }
+        if (swarm->next < options->seeds && swarm->jobs[i].child.pid == 0) {
+            BASE_TRY(begin(swarm, &swarm->jobs[i], error));
+        }
+    }
+    return BASE_OK;
 }
 
 static enum base_status play_all(struct swarm *swarm, const volatile int *interrupted,
                                  struct base_error *error)
 {
     const struct sim_swarm_options *options = swarm->options;
-    while (swarm->ended < options->seeds) {
-        for (uint32_t i = 0; i < options->jobs && swarm->next < options->seeds; i++) {
-            if (swarm->jobs[i].child.pid == 0) {
-                BASE_TRY(begin(swarm, &swarm->jobs[i], error));
-            }
-        }
+    while (swarm->kept.ended < options->seeds) {
+        BASE_TRY(begin_all(swarm, error));
         int status = 0;
         pid_t pid = waitpid(-1, &status, 0);
         if (*interrupted != 0) {
-            return base_error_set(error, BASE_ERR_CLOSED, "interrupted after %u of %u seeds",
-                                  swarm->ended, options->seeds);
+            return interrupted_after(swarm, error);
         }
         if (pid < 0 && errno != EINTR) {
             return base_error_set(error, BASE_ERR_IO, "waiting for a run: %s", strerror(errno));
@@ -279,28 +332,47 @@ static enum base_status play_all(struct swarm *swarm, const volatile int *interr
     return BASE_OK;
 }
 
-static enum base_status report(const struct swarm *swarm, double took_s, struct base_error *error)
+// Seeds that ended in a swarm before this one.
+static enum base_status resume(struct swarm *swarm, struct base_error *error)
 {
-    char path[SIM_TEXT_MAX + 16];
-    struct base_output_file file;
-    (void)snprintf(path, sizeof(path), "%s/swarm.json", swarm->options->out);
-    json_t *compared = json_object();
-    for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
-        (void)json_object_set_new(compared, sim_oracle_name((enum sim_oracle)i),
-                                  json_integer(swarm->compared[i]));
+    struct sim_swarm_kept *kept = &swarm->kept;
+    if (!swarm->options->resume) {
+        return BASE_OK;
     }
-    json_t *root =
-        json_pack("{s:i, s:i, s:i, s:i, s:b, s:f, s:o, s:O}", "devices",
-                  (int)swarm->options->devices, "seeds", (int)swarm->ended, "failed",
-                  (int)swarm->failed, "nothing", (int)swarm->nothing, "over_before",
-                  (int)swarm->over, "took_s", took_s, "compared", compared, "runs", swarm->runs);
-    enum base_status status = base_output_open(&file, path, error);
+    BASE_TRY(sim_swarm_kept_read(swarm->options, kept, swarm->done, error));
+    swarm->resumed = kept->ended;
+    swarm->took_s = kept->took_s;
+    swarm->exit = kept->nothing > 0 ? kept->nothing_exit : swarm->exit;
+    (void)fprintf(swarm->log, "%u of %u seeds were played before\n", kept->ended,
+                  swarm->options->seeds);
+    (void)fflush(swarm->log);
+    return BASE_OK;
+}
+
+// The run without faults, what was there, all other seeds, and what came of them.
+static enum base_status play(struct swarm *swarm, const volatile int *interrupted,
+                             struct base_error *error)
+{
+    struct base_error unkept = {.status = BASE_OK};
+    BASE_TRY(base_folder_make(swarm->options->out, error));
+    enum base_status status = play_clean(swarm, interrupted, error);
     if (status == BASE_OK) {
-        status = root != NULL && json_dumpf(root, file.file, JSON_INDENT(1)) == 0 ? BASE_OK
-                                                                                  : BASE_ERR_IO;
-        status = base_output_close(&file, status, error);
+        status = resume(swarm, error);
     }
-    json_decref(root);
+    swarm->begin_us = base_clock_mono_us();
+    swarm->told_us = swarm->begin_us;
+    if (status == BASE_OK) {
+        status = play_all(swarm, interrupted, error);
+        for (uint32_t i = 0; i < swarm->options->jobs; i++) {
+            sim_child_stop(&swarm->jobs[i].child);
+        }
+        if (status == BASE_OK) {
+            status = keep(swarm, error);
+        } else if (keep(swarm, &unkept) != BASE_OK) {
+            (void)fprintf(swarm->log, "%s\n", unkept.text);
+        }
+    }
+    sim_child_stop(&swarm->jobs[0].child); // the run without faults
     return status;
 }
 
@@ -309,28 +381,23 @@ enum base_status sim_swarm_play(const struct sim_swarm_options *options,
                                 struct base_error *error)
 {
     static struct swarm swarm;
-    uint64_t begin_us = base_clock_mono_us();
-    swarm = (struct swarm){
-        .options = options, .log = log, .exit = SIM_EXIT_LOCAL, .runs = json_array()};
-    BASE_TRY(base_folder_make(options->out, error));
-    enum base_status status = play_clean(&swarm, interrupted, error);
+    const struct sim_swarm_kept *kept = &swarm.kept;
+    memset(&swarm, 0, sizeof(swarm));
+    swarm.options = options;
+    swarm.log = log;
+    swarm.exit = SIM_EXIT_LOCAL;
+    swarm.kept.runs = json_array();
+    enum base_status status = play(&swarm, interrupted, error);
     if (status == BASE_OK) {
-        status = play_all(&swarm, interrupted, error);
-    }
-    for (uint32_t i = 0; i < options->jobs; i++) {
-        sim_child_stop(&swarm.jobs[i].child);
-    }
-    if (status == BASE_OK) {
-        status = report(&swarm, (double)(base_clock_mono_us() - begin_us) / 1e6, error);
         tell_compared(&swarm);
     }
     *out_exit = swarm.exit;
-    json_decref(swarm.runs);
-    if (status == BASE_OK && swarm.nothing == options->seeds) {
+    json_decref(swarm.kept.runs);
+    if (status == BASE_OK && kept->nothing == options->seeds) {
         status = base_error_set(error, BASE_ERR_INVALID, "no seed tried anything");
     }
-    if (status == BASE_OK && swarm.failed > 0) {
-        status = base_error_set(error, BASE_ERR_CONFLICT, "%u of %u seeds failed", swarm.failed,
+    if (status == BASE_OK && kept->failed > 0) {
+        status = base_error_set(error, BASE_ERR_CONFLICT, "%u of %u seeds failed", kept->failed,
                                 options->seeds);
     }
     return status;

@@ -96,6 +96,45 @@ class FleetSwarm(unittest.TestCase):
                          "--out", self.stack.path("short"))
         self.assertIn("1 of 2 seeds, 0 failed\n2 of 2 seeds, 0 failed\n", text)
 
+    # Many seeds can be played in pieces: what ended is kept, and nothing is played twice.
+    def test_a_swarm_that_was_interrupted_goes_on(self):
+        words = ("--devices", "20", "--seeds", "6", "--faults-until", "300", "--duration", "1200", "--bad-version", "1.0.0", "--out")
+        out, whole = self.stack.path("pieces"), self.stack.path("whole")
+
+        def kept(folder):
+            with open(os.path.join(folder, "swarm.json"), encoding="utf-8") as file:
+                return json.load(file)
+        run = subprocess.Popen([program("walle-fleet-sim"), "swarm", *self.folder.words(), *words, out, "--jobs", "1"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
+        for line in run.stdout:
+            if line.startswith("2 of 6 seeds"):
+                run.send_signal(signal.SIGTERM)
+                break
+        _, said = run.communicate(timeout=300)
+        self.assertEqual(run.returncode, 5, said)
+        before = kept(out)
+        self.assertIn(f"interrupted after {before['seeds']} of 6 seeds: --resume goes on", said)
+        self.assertTrue(2 <= before["seeds"] < 6, before)
+        for other, said in ((("--devices", "21"), "--devices: 20"), (("--first-seed", "2"), "--first-seed: 1"),
+                            (("--faults-until", "301"), "--faults-until: 300"), (("--seeds", "1"), "has seed 2")):
+            self.assertIn(said, self.tool("swarm", *self.folder.words(), *words, out, *other, "--resume", status=4))
+        self.assertEqual(kept(out), before)
+        text = self.tool("swarm", *self.folder.words(), *words, out, "--resume")
+        self.assertIn(f"{before['seeds']} of 6 seeds were played before\n", text)
+        self.assertIn("\n6 of 6 seeds, 0 failed", text)
+        self.assertNotIn(f"\n{before['seeds']} of 6 seeds, ", text)
+        after = kept(out)
+        self.tool("swarm", *self.folder.words(), *words, whole)
+        once = kept(whole)
+        for found in (after, once):
+            found["runs"].sort(key=lambda item: item["seed"])
+            del found["took_s"]
+        self.assertEqual(after, once)
+        # And a swarm that was played to its end has nothing to play.
+        text = self.tool("swarm", *self.folder.words(), *words, out, "--resume")
+        self.assertIn("6 of 6 seeds were played before\n", text)
+        self.assertEqual(kept(out)["seeds"], 6)
+
     # A swarm in which no release reaches anybody has tried nothing, and says what the run without faults said.
     def test_a_swarm_that_tries_nothing_does_not_pass(self):
         words = ("--devices", "20", "--seeds", "2", "--faults-until", "300", "--duration", "1200", "--out", self.stack.path("nothing"))
