@@ -56,6 +56,21 @@ static void bucket_add(uint32_t *bucket, uint32_t count)
     }
 }
 
+// Buckets that may hold something: from that of the smallest value to that of the largest.
+struct used {
+    uint32_t first;
+    uint32_t end;
+};
+
+static struct used used_of(const struct base_hist *hist)
+{
+    if (hist->count == 0) {
+        return (struct used){0, 0};
+    }
+    base_assert(hist->min <= hist->max);
+    return (struct used){bucket_of(hist->min), bucket_of(hist->max) + 1};
+}
+
 void base_hist_add(struct base_hist *hist, uint64_t value)
 {
     hist->count++;
@@ -71,9 +86,22 @@ void base_hist_merge(struct base_hist *into, const struct base_hist *from)
     into->sum = base_sat_add_u64(into->sum, from->sum);
     into->min = from->min < into->min ? from->min : into->min;
     into->max = from->max > into->max ? from->max : into->max;
-    for (uint32_t i = 0; i < BASE_HIST_BUCKETS; i++) {
+    const struct used used = used_of(from);
+    for (uint32_t i = used.first; i < used.end; i++) {
         bucket_add(&into->buckets[i], from->buckets[i]);
     }
+}
+
+void base_hist_clear(struct base_hist *hist)
+{
+    const struct used used = used_of(hist);
+    if (used.first < used.end) {
+        memset(&hist->buckets[used.first], 0, (used.end - used.first) * sizeof(hist->buckets[0]));
+    }
+    hist->count = 0;
+    hist->sum = 0;
+    hist->min = UINT64_MAX;
+    hist->max = 0;
 }
 
 // Number of the value sought, 1..count: the smallest with at least `quantile` of all at or below

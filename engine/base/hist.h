@@ -20,7 +20,10 @@ struct base_hist {
 };
 
 void base_hist_init(struct base_hist *hist);
+// As base_hist_init, for one that was initialised before: no more is written than was used.
+void base_hist_clear(struct base_hist *hist);
 void base_hist_add(struct base_hist *hist, uint64_t value);
+// Reads no more of `from` than was used.
 void base_hist_merge(struct base_hist *into, const struct base_hist *from);
 // Value at quantile 0..1 (the upper edge of its bucket, never above max); 0 while empty.
 uint64_t base_hist_quantile(const struct base_hist *hist, double quantile);

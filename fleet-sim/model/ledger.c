@@ -307,8 +307,8 @@ void sim_counters_merge(struct sim_counters *into, const struct sim_counters *fr
 {
     // Every field is a 64-bit sum, so the structure merges as an array of them.
     _Static_assert(sizeof(struct sim_counters) % sizeof(uint64_t) == 0, "only 64-bit sums");
-    uint64_t *to = (uint64_t *)(void *)into;
-    const uint64_t *add = (const uint64_t *)(const void *)from;
+    uint64_t *restrict to = (uint64_t *)(void *)into;
+    const uint64_t *restrict add = (const uint64_t *)(const void *)from;
     for (size_t i = 0; i < sizeof(*into) / sizeof(uint64_t); i++) {
         to[i] += add[i];
     }

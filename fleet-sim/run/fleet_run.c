@@ -315,8 +315,8 @@ static void add_row(struct sim_fleet *fleet)
         task_id = task_id != 0 ? task_id : mailbox->task_id;
         base_hist_merge(&lag_us, &mailbox->lag_us);
         base_hist_merge(&checkin_us, &mailbox->checkin_us);
-        base_hist_init(&mailbox->lag_us);
-        base_hist_init(&mailbox->checkin_us);
+        base_hist_clear(&mailbox->lag_us);
+        base_hist_clear(&mailbox->checkin_us);
         pthread_mutex_unlock(&mailbox->lock);
     }
     base_hist_merge(&fleet->lag_us, &lag_us);

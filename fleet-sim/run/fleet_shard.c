@@ -595,8 +595,8 @@ void sim_shard_publish(struct sim_shard *shard)
     base_hist_merge(&shard->mailbox.lag_us, &shard->window_lag_us);
     base_hist_merge(&shard->mailbox.checkin_us, &shard->window_checkin_us);
     pthread_mutex_unlock(&shard->mailbox.lock);
-    base_hist_init(&shard->window_lag_us);
-    base_hist_init(&shard->window_checkin_us);
+    base_hist_clear(&shard->window_lag_us);
+    base_hist_clear(&shard->window_checkin_us);
 }
 
 // Where a crowd is ready at once, as after a hint to all, its requests do not wait for the last of

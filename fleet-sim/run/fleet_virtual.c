@@ -34,6 +34,7 @@ struct part {
     _Alignas(LINE) struct sim_virtual_clock clock;
     struct base_clock_port port;
     struct sim_shard *shard;
+    bool turned;      // since it published: else it has nothing to tell
     uint64_t next_us; // when it has something to do by itself
     struct sim_core_link link;
 };
@@ -87,6 +88,7 @@ static void run_shard(void *ctx, uint32_t worker, uint32_t task)
         }
         sim_core_link_deliver(&part->link);
         next_us = sim_shard_turn(part->shard);
+        part->turned = true;
     }
     part->next_us = next_us;
 }
@@ -194,8 +196,12 @@ void sim_virtual_run(struct sim_virtual *virtual, uint64_t until_us)
     sim_virtual_clock_move(&virtual->clock, until_us);
     sim_virtual_clock_move(&virtual->core_clock, until_us);
     for (uint32_t i = 0; i < virtual->part_count; i++) {
-        sim_virtual_clock_move(&virtual->parts[i].clock, until_us);
-        sim_shard_publish(virtual->parts[i].shard);
+        struct part *part = &virtual->parts[i];
+        sim_virtual_clock_move(&part->clock, until_us);
+        if (part->turned) {
+            sim_shard_publish(part->shard);
+            part->turned = false;
+        }
     }
     sim_shared_verify_age(virtual->verify);
 }

@@ -201,7 +201,9 @@ void sim_watch_ask(struct sim_watch *watch)
     char path[PATH_MAX_BYTES];
     rollouts_path(watch, path);
     ask(watch, QUESTION_ROLLOUT, path);
-    ask(watch, QUESTION_METRICS, "/metrics");
+    if (watch->options.answer == NULL || watch->answers[QUESTION_METRICS].taken == 0) {
+        ask(watch, QUESTION_METRICS, "/metrics");
+    }
 }
 
 bool sim_watch_waits(const struct sim_watch *watch)

@@ -27,7 +27,8 @@ struct sim_watch_options {
     const char *task;      // of this task; empty: of any, until sim_watch_follow
     struct base_str token; // of an operator; empty: none. Valid as long as the watch
     // Answers a question at once, in place of a gateway at `host`: the status, and the body behind
-    // what `out` has. NULL: there is a gateway.
+    // what `out` has. Its load is asked for once: what is looked at of it is its transport's, and
+    // there is none. NULL: there is a gateway.
     int (*answer)(void *ctx, const char *path, struct base_buffer *out);
     void *answer_ctx;
 };

@@ -132,6 +132,34 @@ static void merging_is_adding(void **state)
     assert_memory_equal(&merged, &whole, sizeof whole);
 }
 
+// What was used is read and written, and nothing is left of it: of none, one, the ends, and many.
+static void cleared_is_as_new(void **state)
+{
+    (void)state;
+    static const uint64_t ends[] = {0, UINT64_MAX, 31, 32, (uint64_t)1 << 40};
+    static struct base_hist empty;
+    static struct base_hist hist;
+    static struct base_hist merged;
+    struct base_prng prng;
+    test_seed(&prng);
+    base_hist_init(&empty);
+    base_hist_init(&hist);
+    base_hist_init(&merged);
+    for (unsigned count = 0; count < 200; count++) {
+        for (unsigned i = 0; i < count; i++) {
+            base_hist_add(&hist, i < TEST_COUNT(ends) ? ends[i] : draw(&prng, i % 3));
+        }
+        base_hist_merge(&merged, &hist);
+        assert_memory_equal(&merged, &hist, sizeof hist);
+        base_hist_clear(&hist);
+        base_hist_clear(&merged);
+        assert_memory_equal(&hist, &empty, sizeof empty);
+        assert_memory_equal(&merged, &empty, sizeof empty);
+    }
+    base_hist_merge(&merged, &empty);
+    assert_memory_equal(&merged, &empty, sizeof empty);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -140,6 +168,7 @@ int main(void)
         cmocka_unit_test(buckets_cover_without_gaps),
         cmocka_unit_test(empty_and_saturated),
         cmocka_unit_test(merging_is_adding),
+        cmocka_unit_test(cleared_is_as_new),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
