@@ -61,8 +61,12 @@ static bool on_event(struct dev_runtime *runtime, const struct dev_part_event *e
     return false;
 }
 
-const struct dev_part dev_record_part = {
-    .name = "record", .init = init, .step = store, .due_us = due_us_of, .on_event = on_event};
+const struct dev_part dev_record_part = {.name = "record",
+                                         .init = init,
+                                         .step = store,
+                                         .due_us = due_us_of,
+                                         .on_event = on_event,
+                                         .hears = DEV_PART_HEARS(STORE)};
 
 // ---- Boot
 

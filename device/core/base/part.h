@@ -76,6 +76,11 @@ struct dev_part_event {
     };
 };
 
+// Of the kinds that a part is told of.
+#define DEV_PART_HEARS(KIND) (UINT32_C(1) << DEV_PART_EVENT_##KIND)
+// What the transport brought of an exchange.
+#define DEV_PART_HEARS_EXCHANGE (DEV_PART_HEARS(HEAD) | DEV_PART_HEARS(BODY) | DEV_PART_HEARS(END))
+
 // NULL: the part has no such door.
 struct dev_part {
     const char *name;
@@ -87,9 +92,11 @@ struct dev_part {
     uint64_t (*due_us)(const struct dev_runtime *runtime);
     // True: it was for this part.
     bool (*on_event)(struct dev_runtime *runtime, const struct dev_part_event *event);
+    uint32_t hears; // kinds of events, a bit each: of the others `on_event` is not told
 };
 
-// Tells all parts, or, what a transport brought, the one whose it is. True: a part took it.
+// Tells the parts that hear of it, or, what a transport brought, the one whose it is. True: a part
+// took it.
 bool dev_tell(struct dev_runtime *runtime, const struct dev_part_event *event);
 // Likewise, of events that say nothing more, a time, or a task.
 void dev_tell_that(struct dev_runtime *runtime, enum dev_part_event_kind kind);

@@ -79,7 +79,7 @@ bool dev_tell(struct dev_runtime *runtime, const struct dev_part_event *event)
     base_assert((runtime->telling & bit) == 0);
     runtime->telling |= bit;
     for (const struct dev_part *const *part = runtime->parts; *part != NULL; part++) {
-        taken = (*part)->on_event != NULL && (*part)->on_event(runtime, event);
+        taken = ((*part)->hears & bit) != 0 && (*part)->on_event(runtime, event);
         if (taken) {
             break;
         }

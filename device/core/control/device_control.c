@@ -556,4 +556,11 @@ static bool on_event(struct dev_runtime *runtime, const struct dev_part_event *e
 }
 
 const struct dev_part dev_control_part = {
-    .name = "control", .init = init, .step = step, .due_us = due_us_of, .on_event = on_event};
+    .name = "control",
+    .init = init,
+    .step = step,
+    .due_us = due_us_of,
+    .on_event = on_event,
+    .hears = DEV_PART_HEARS(RESTORED) | DEV_PART_HEARS(STOPPED) | DEV_PART_HEARS(CHECKIN) |
+             DEV_PART_HEARS(CHECKIN_SOON) | DEV_PART_HEARS(METADATA) | DEV_PART_HEARS(OUTCOME) |
+             DEV_PART_HEARS_EXCHANGE};

@@ -123,5 +123,9 @@ static bool on_event(struct dev_runtime *runtime, const struct dev_part_event *e
     return true;
 }
 
-const struct dev_part dev_hints_part = {
-    .name = "hints", .init = init, .step = step, .due_us = due_us_of, .on_event = on_event};
+const struct dev_part dev_hints_part = {.name = "hints",
+                                        .init = init,
+                                        .step = step,
+                                        .due_us = due_us_of,
+                                        .on_event = on_event,
+                                        .hears = DEV_PART_HEARS(STOPPED) | DEV_PART_HEARS_EXCHANGE};

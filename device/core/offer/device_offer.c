@@ -648,4 +648,8 @@ static bool on_event(struct dev_runtime *runtime, const struct dev_part_event *e
     return false;
 }
 
-const struct dev_part dev_offer_part = {.name = "offer", .init = init, .on_event = on_event};
+const struct dev_part dev_offer_part = {.name = "offer",
+                                        .init = init,
+                                        .on_event = on_event,
+                                        .hears = DEV_PART_HEARS(BEGUN) | DEV_PART_HEARS(ACTIVATED) |
+                                                 DEV_PART_HEARS(HALT)};

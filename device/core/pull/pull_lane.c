@@ -269,5 +269,11 @@ bool dev_pull_valid(const struct dev_runtime *runtime)
             dev_update_is_pulling((enum dev_update_state)runtime->tasks[pull->task].slots.state));
 }
 
-const struct dev_part dev_pull_part = {
-    .name = "pull", .init = init, .step = step, .due_us = due_us_of, .on_event = on_event};
+const struct dev_part dev_pull_part = {.name = "pull",
+                                       .init = init,
+                                       .step = step,
+                                       .due_us = due_us_of,
+                                       .on_event = on_event,
+                                       .hears = DEV_PART_HEARS(STOPPED) | DEV_PART_HEARS(UNWANTED) |
+                                                DEV_PART_HEARS(DROPPED) | DEV_PART_HEARS(NEEDED) |
+                                                DEV_PART_HEARS_EXCHANGE};

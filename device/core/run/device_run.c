@@ -619,5 +619,12 @@ static bool on_event(struct dev_runtime *runtime, const struct dev_part_event *e
     return false;
 }
 
-const struct dev_part dev_run_part = {
-    .name = "run", .init = init, .step = step, .due_us = due_us_of, .on_event = on_event};
+const struct dev_part dev_run_part = {.name = "run",
+                                      .init = init,
+                                      .step = step,
+                                      .due_us = due_us_of,
+                                      .on_event = on_event,
+                                      .hears = DEV_PART_HEARS(RESTORED) | DEV_PART_HEARS(STOPPED) |
+                                               DEV_PART_HEARS(HALT) | DEV_PART_HEARS(SCHEDULE) |
+                                               DEV_PART_HEARS(DROPPED) | DEV_PART_HEARS(BEGUN) |
+                                               DEV_PART_HEARS(PROVEN) | DEV_PART_HEARS(STOOD)};

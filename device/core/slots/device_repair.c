@@ -173,5 +173,7 @@ static bool check_event(struct dev_runtime *runtime, const struct dev_part_event
     return false;
 }
 
-const struct dev_part dev_check_part = {
-    .name = "check", .step = check_step, .on_event = check_event};
+const struct dev_part dev_check_part = {.name = "check",
+                                        .step = check_step,
+                                        .on_event = check_event,
+                                        .hears = DEV_PART_HEARS(RESTORED)};

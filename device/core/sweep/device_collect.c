@@ -165,4 +165,8 @@ static bool on_event(struct dev_runtime *runtime, const struct dev_part_event *e
     return false;
 }
 
-const struct dev_part dev_collect_part = {.name = "collect", .step = step, .on_event = on_event};
+const struct dev_part dev_collect_part = {.name = "collect",
+                                          .step = step,
+                                          .on_event = on_event,
+                                          .hears =
+                                              DEV_PART_HEARS(RESTORED) | DEV_PART_HEARS(GARBAGE)};

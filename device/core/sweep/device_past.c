@@ -117,7 +117,11 @@ static bool on_event(struct dev_runtime *runtime, const struct dev_part_event *e
     return false;
 }
 
-const struct dev_part dev_past_part = {.name = "past", .step = step, .on_event = on_event};
+const struct dev_part dev_past_part = {.name = "past",
+                                       .step = step,
+                                       .on_event = on_event,
+                                       .hears = DEV_PART_HEARS(ANEW) | DEV_PART_HEARS(RESTORED) |
+                                                DEV_PART_HEARS(ENDED)};
 
 // ---- The record
 

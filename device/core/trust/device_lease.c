@@ -225,4 +225,8 @@ static bool on_event(struct dev_runtime *runtime, const struct dev_part_event *e
 }
 
 const struct dev_part dev_lease_part = {
-    .name = "lease", .step = step, .due_us = due_us_of, .on_event = on_event};
+    .name = "lease",
+    .step = step,
+    .due_us = due_us_of,
+    .on_event = on_event,
+    .hears = DEV_PART_HEARS(TIMESTAMP) | DEV_PART_HEARS(DIRECTED) | DEV_PART_HEARS(TIME_BACK)};

@@ -502,4 +502,10 @@ static bool on_event(struct dev_runtime *runtime, const struct dev_part_event *e
 }
 
 const struct dev_part dev_trust_part = {
-    .name = "trust", .init = init, .step = step, .due_us = due_us_of, .on_event = on_event};
+    .name = "trust",
+    .init = init,
+    .step = step,
+    .due_us = due_us_of,
+    .on_event = on_event,
+    .hears = DEV_PART_HEARS(ANEW) | DEV_PART_HEARS(RESTORED) | DEV_PART_HEARS(STOPPED) |
+             DEV_PART_HEARS(ANSWERED) | DEV_PART_HEARS(NEEDED) | DEV_PART_HEARS_EXCHANGE};

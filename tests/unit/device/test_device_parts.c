@@ -463,6 +463,62 @@ static void test_damaged_records_start_anew(void **state)
     rig_done(&rig);
 }
 
+// ---- What parts hear of
+
+static void no_blob(void *ctx, const struct wire_sha256 *name)
+{
+    (void)name;
+    ++*(uint32_t *)ctx;
+}
+
+// Of kinds that a part says it does not hear of, it does nothing where it is told all the same: a
+// kind that it does something for is not left out. The device has an active version.
+static void test_parts_hear_of_what_they_act_on(void **state)
+{
+    (void)state;
+    static const struct dev_response_head head = {.status = 200};
+    static const struct wire_outcome outcome = {.kind = WIRE_OUTCOME_FAIL_CRASH};
+    uint32_t needed = 0;
+    const struct dev_need need = {no_blob, &needed};
+    uint32_t heard = 0;
+    rig_init(&rig);
+    rig_version_add(&rig, "demo/score", 1, 100, WIRE_RUNTIME_ABI, 0);
+    rig_boot(&rig);
+    rig_offer(&rig, &(struct rig_statement){.task = "demo/score", .counter = 1});
+    rig_checkin(&rig);
+    struct dev_runtime *runtime = rig.runtime;
+    assert_int_equal(dev_task_count(runtime), 1);
+    size_t bytes = dev_runtime_bytes(&rig.config);
+    uint8_t *before = malloc(bytes);
+    assert_non_null(before);
+    for (const struct dev_part *const *part = runtime->parts; *part != NULL; part++) {
+        assert_true(((*part)->hears != 0) == ((*part)->on_event != NULL));
+        assert_true((*part)->hears >> DEV_PART_EVENT_COUNT == 0);
+        heard |= (*part)->hears;
+        for (uint32_t kind = 0; (*part)->hears != 0 && kind < DEV_PART_EVENT_COUNT; kind++) {
+            struct dev_part_event event = {.kind = (enum dev_part_event_kind)kind};
+            bool brought = kind >= DEV_PART_EVENT_HEAD && kind <= DEV_PART_EVENT_END;
+            event.exchange = brought ? UINT32_MAX : 0;
+            event.task = runtime->tasks;
+            event.head = kind == DEV_PART_EVENT_HEAD ? &head : event.head;
+            event.outcome = kind == DEV_PART_EVENT_OUTCOME ? &outcome : event.outcome;
+            event.need = kind == DEV_PART_EVENT_NEEDED ? &need : event.need;
+            if (((*part)->hears >> kind & 1) != 0) {
+                continue;
+            }
+            memcpy(before, rig.memory, bytes);
+            if ((*part)->on_event(runtime, &event) || needed > 0 ||
+                memcmp(before, rig.memory, bytes) != 0) {
+                fail_msg("%s acts on events of kind %u", (*part)->name, kind);
+            }
+        }
+    }
+    free(before);
+    // Each kind is heard of by somebody.
+    assert_int_equal(heard, UINT32_MAX >> (32 - DEV_PART_EVENT_COUNT));
+    rig_done(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -477,6 +533,7 @@ int main(void)
         cmocka_unit_test(test_record_is_small_and_comes_back),
         cmocka_unit_test(test_marks_are_in_the_record),
         cmocka_unit_test(test_damaged_records_start_anew),
+        cmocka_unit_test(test_parts_hear_of_what_they_act_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
