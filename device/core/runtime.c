@@ -280,6 +280,7 @@ enum base_status dev_boot(struct dev_runtime *runtime)
     runtime->dirty = false;
     runtime->telling = 0;
     for (size_t i = 0; i < PART_COUNT; i++) {
+        base_assert((parts[i]->on_event != NULL) == (parts[i]->hears != 0)); // else it is deaf
         if (parts[i]->init != NULL) {
             parts[i]->init(runtime, first_us);
         }

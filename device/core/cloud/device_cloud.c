@@ -415,8 +415,12 @@ static bool on_event(struct dev_runtime *runtime, const struct dev_part_event *e
     return false;
 }
 
-const struct dev_part dev_cloud_part = {
-    .name = "cloud", .init = init, .step = step, .due_us = due_us, .on_event = on_event};
+const struct dev_part dev_cloud_part = {.name = "cloud",
+                                        .init = init,
+                                        .step = step,
+                                        .due_us = due_us,
+                                        .on_event = on_event,
+                                        .hears = DEV_PART_HEARS(STOPPED) | DEV_PART_HEARS_EXCHANGE};
 
 // ---- For callers
 
