@@ -59,6 +59,7 @@ static bool may_leave(struct dev_pipeline *pipeline, const struct pipeline_task 
     struct base_str declaration = declaration_of(pipeline, task);
     const struct wire_leaves_record held = {record->format, record->bytes, record->size};
     struct base_error error = {0};
+    base_assert(declared != NULL && (record->size == 0 || record->bytes != NULL));
     enum base_status status = wire_leaves_upload_check(declaration, declared->name, &held, &error);
     if (status == BASE_OK && pipeline->options.leaves_required &&
         !wire_leaves_declared(declaration)) {

@@ -54,6 +54,7 @@ static bool path_ok(struct base_str path)
     if (path.size > WIRE_LEAVES_PATH_MAX) {
         return false;
     }
+    base_assert(path.size == 0 || path.data != NULL);
     bool named = true; // a name may come here
     while (at < path.size) {
         if (path.data[at] == '[') {
@@ -101,6 +102,7 @@ static bool field_ok(const struct wire_leaves_field *field)
 static bool upload_ok(const struct wire_leaves *leaves, uint32_t index)
 {
     const struct wire_leaves_upload *upload = &leaves->uploads[index];
+    base_assert(index < leaves->upload_count && leaves->field_count <= WIRE_LEAVES_FIELDS_MAX);
     if (!wire_upload_name_ok(upload->name) || upload->bytes_max == 0 ||
         upload->bytes_max > WIRE_RECORD_BYTES_MAX || upload->per_day > WIRE_LEAVES_PER_DAY_MAX ||
         (!upload->opaque && upload->field_count == 0) || upload->field_from > leaves->field_count ||
@@ -134,6 +136,7 @@ static bool name_ok(struct base_str name)
 static bool model_ok(const struct wire_leaves *leaves, uint32_t index)
 {
     const struct wire_leaves_model *model = &leaves->models[index];
+    base_assert(index < leaves->model_count && leaves->input_count <= WIRE_LEAVES_INPUTS_MAX);
     if (!name_ok(model->name) || model->bytes_max == 0 || model->bytes_max > WIRE_LEAVES_CALL_MAX ||
         model->per_day > WIRE_LEAVES_PER_DAY_MAX || model->input_count == 0 ||
         model->input_from > leaves->input_count ||

@@ -145,6 +145,7 @@ static enum base_status input_check(const struct wire_leaves *leaves,
                                     const struct wire_leaves_model *model,
                                     const struct wire_leaves_input *input, struct base_error *error)
 {
+    base_assert(model->input_from + model->input_count <= leaves->input_count);
     for (uint32_t i = 0; i < model->input_count; i++) {
         const struct wire_leaves_port *port = &leaves->inputs[model->input_from + i];
         if (!base_str_equal(port->name, input->name)) {
@@ -175,7 +176,8 @@ static enum base_status inputs_check(const struct wire_leaves *leaves,
                                      const struct wire_leaves_call *call, struct base_error *error)
 {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < call->input_count; i++) {
+    base_assert(call->input_count == 0 || call->inputs != NULL);
+    for (uint32_t i = 0; i < call->input_count; i++) { // no more than are declared, and once each
         for (uint32_t j = 0; j < i; j++) {
             if (base_str_equal(call->inputs[j].name, call->inputs[i].name)) {
                 return base_error_set(error, BASE_ERR_DENIED,

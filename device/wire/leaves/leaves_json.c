@@ -153,6 +153,7 @@ static bool digits_take(struct walk *walk)
 static bool number_take(struct walk *walk, bool *out_integer)
 {
     *out_integer = true;
+    base_assert(next(walk) == '-' || is_digit(next(walk)));
     walk->at += next(walk) == '-' ? 1 : 0;
     bool zero = next(walk) == '0';
     walk->at += zero ? 1 : 0;
@@ -310,6 +311,7 @@ static enum base_status level_open(struct walk *walk)
 // the record is over.
 static enum base_status advance(struct walk *walk, bool *out_more)
 {
+    base_assert(walk->depth <= WIRE_LEAVES_DEPTH_MAX + 1);
     while (walk->depth > 0) {
         struct level *level = &walk->levels[walk->depth - 1];
         if (next(walk) == (level->object ? '}' : ']')) {
