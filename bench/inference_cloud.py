@@ -94,12 +94,8 @@ def offline(bench):
         stack.start_gateway("--set", "rollout.tick_ms=50", "--set", "infer.models=" + stack.path("models"))
         key = stack.path("key")
         public = stack.walle("key", "new", "--out", key).stdout.strip().splitlines()[-1]
-        leaves = {"infer": {"wide": {"inputs": {"x": {"dtype": "FP32", "elements_max": 1}}}}}
-        try:
-            stack.release_to_all("cloud/offline", SCRIPT, key, every_s=1, time_ms=60000, leaves=leaves)
-        except AssertionError:  # of before versions declared what leaves
-            shutil.rmtree(stack.path("cloud/offline"), ignore_errors=True)
-            stack.release_to_all("cloud/offline", SCRIPT, key, every_s=1, time_ms=60000)
+        leaves = {"infer": {"wide": {"inputs": {"x": {"dtype": "FP32", "max_elements": 1}}}}}
+        stack.release_to_all("cloud/offline", SCRIPT, key, every_s=1, time_ms=60000, leaves=leaves)
         path = stack.path("out")
         with open(path, "w", encoding="utf-8") as output:
             device = stack.spawn("walle-device", "--gateway", stack.gateway.tls_url, "--enroll-token", stack.enroll_token, "--ca",

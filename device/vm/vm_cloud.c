@@ -223,7 +223,8 @@ static mp_obj_t infer(size_t count, const mp_obj_t *args, mp_map_t *named)
     };
     struct dev_vm_cloud_end end = {.size = 0};
     struct wire_tensor_answer answer;
-    vm->cloud_why = port != NULL ? port->infer(port->ctx, &call, &end) : WIRE_CLOUD_NOT_ALLOWED;
+    bool asks = port != NULL && dev_vm_leaves_call(vm, model, &inputs.call, end.detail);
+    vm->cloud_why = asks ? port->infer(port->ctx, &call, &end) : WIRE_CLOUD_NOT_ALLOWED;
     m_del(uint8_t, bytes, size);
     if (vm->cloud_why == WIRE_CLOUD_ANSWERED &&
         wire_tensor_answer_parse(end.answer, end.size, &answer) != BASE_OK) {

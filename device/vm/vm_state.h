@@ -146,6 +146,9 @@ void dev_vm_effects_finish(struct dev_vm *vm);
 // Raise ValueError, and count, when the version does not let it leave.
 void dev_vm_leaves_upload(struct dev_vm *vm, const struct dev_vm_effect *effect);
 void dev_vm_leaves_result(struct dev_vm *vm, const char *text, size_t size);
+// False, counted, and why in `out_why`: the version does not let this call leave.
+bool dev_vm_leaves_call(struct dev_vm *vm, struct base_str model,
+                        const struct wire_tensor_call *call, char out_why[DEV_VM_MESSAGE_MAX]);
 
 // --- vm_nn.c
 // Gives back the models the run loaded.

@@ -8,6 +8,7 @@
 #include "device/port.h"
 
 #include "base/str.h"
+#include "wire/cloud/tensor_leaves.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -311,6 +312,11 @@ static enum wire_cloud_why infer(void *ctx, const struct dev_vm_cloud_call *call
     }
     if (wire_tensor_call_parse(call->bytes, call->size, &parsed) != BASE_OK) {
         return WIRE_CLOUD_REFUSED;
+    }
+    struct base_error error = {.status = BASE_OK};
+    if (wire_tensor_may_leave(run->declaration, call->model, &parsed, &error) != BASE_OK) {
+        (void)snprintf(out_end->detail, sizeof(out_end->detail), "%.150s", error.text);
+        return WIRE_CLOUD_NOT_ALLOWED;
     }
     uint32_t took_ms = run->cloud->call_ms;
     run->waited_us += (took_ms < call->deadline_ms ? took_ms : call->deadline_ms) * 1000ull;

@@ -30,10 +30,11 @@ void sim_cloud_free(struct sim_cloud *cloud); // accepts NULL
 struct sim_cloud_run {
     struct sim_cloud *cloud;
     const struct dev_runtime *runtime;
-    uint64_t waited_us; // for all its calls
-    uint8_t *answer;    // of the last one
+    struct base_str declaration; // of the version that runs
+    uint64_t waited_us;          // for all its calls
+    uint8_t *answer;             // of the last one
 };
-// `run` is zero but for the first two, and stays where it is until sim_cloud_run_done.
+// `run` is zero but for the first three, and stays where it is until sim_cloud_run_done.
 struct dev_vm_cloud_port sim_cloud_port(struct sim_cloud_run *run);
 void sim_cloud_run_done(struct sim_cloud_run *run);
 

@@ -171,7 +171,9 @@ static bool run_made(struct sim_runner *runner, const struct dev_task_job *job,
     struct dev_vm_features features = {.store = data->features, .now_us = data->now_us};
     const struct dev_vm_data_port port = dev_vm_features_port(&features);
     const struct dev_vm_check_port checks = sim_checks_port(&runner->checks, job, data->real);
-    struct sim_cloud_run cloud = {.cloud = runner->cloud, .runtime = data->runtime};
+    struct sim_cloud_run cloud = {.cloud = runner->cloud,
+                                  .runtime = data->runtime,
+                                  .declaration = job->manifest->declaration};
     const struct dev_vm_cloud_port cloud_port = sim_cloud_port(&cloud);
     struct dev_vm_job vm_job = {
         .data = &port,

@@ -33,7 +33,7 @@ ANSWER = np.maximum(np.array([1, 2, 3], np.float32) + W, 0).tolist()
 
 def declared(models):
     """What of task.json lets these be asked."""
-    return {}
+    return {"leaves": {"infer": {name: {"inputs": {"x": {"dtype": "FP32", "max_elements": 12000}}} for name in set(models)}}}
 
 
 class Relay:
@@ -76,12 +76,12 @@ class Relay:
                 pass
 
     def cut(self):
-        for end in self.open:
+        ends, self.open = self.open, []  # what is accepted meanwhile is not cut
+        for end in ends:
             try:
                 end.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
-        self.open = []
 
     def close(self):
         self.listener.close()
@@ -148,6 +148,29 @@ class Cloud(unittest.TestCase):
         status, _ = self.stack.post("/v2/models/relu/infer", 7, ("content-type", "application/x-walle-tensors"), body=b"x")
         self.assertEqual(status, 401)
 
+    def test_what_may_not_leave_is_not_asked(self):
+        """More than is declared, and a model that is not: said by the script's VM, counted, and nothing goes to the gateway. A version
+        that declares nothing asks nothing."""
+        self.start()
+        for name, leaves in (("more", declared(["relu"])), ("none", {})):
+            script = ("import walle\nfrom walle import cloud\ntold = []\n"
+                      "for model, rows in (('relu', 4001), ('endless', 1), ('relu', 4000)):\n"
+                      "    cloud.infer(model, {'x': [[1, 2, 3]] * rows}, 20000, None)\n    told.append(cloud.why())\n"
+                      "try:\n    cloud.infer('endless', {'x': [1]})\nexcept OSError as error:\n    told.append(str(error))\n"
+                      "walle.result(told)\n")
+            self.stack.release_to_all("cloud/" + name, script, self.key, heap_kib=4096, time_ms=60000, **leaves)
+        device = self.device()
+
+        def told():
+            with open(self.stack.path("device.1.out"), encoding="utf-8") as file:
+                found = re.findall(r"^task cloud/(\w+) [0-9a-f]{64} ran \d+ us (.*)$", file.read(), re.M)
+            return len(found) == 2 and {name: json.loads(result) for name, result in found}
+        for name, result in wait_until(told, what="both runs").items():
+            self.assertEqual(result[:3], ["not_allowed", "not_allowed", "answered"] if name == "more" else ["not_allowed"] * 3)
+            self.assertRegex(result[3], "^walle.cloud: not_allowed: endless: may not leave: .*'endless'")
+        self.end(device)
+        self.assertEqual(self.figures()["charged"], 1)
+
     def test_one_connection(self):
         """Check-ins, tunnel and calls share it; a large body is compressed on its way."""
         self.start()
@@ -202,8 +225,8 @@ class Cloud(unittest.TestCase):
         relay.swallows = True
         before = self.figures()["charged"]
         wait_until(lambda: self.figures()["charged"] > before, what="a call whose answer is lost")
+        relay.swallows = False  # before the next connection's handshake
         relay.cut()
-        relay.swallows = False
         wait_until(lambda: self.figures()["kept"] + self.figures()["repeated"] > 0, what="the same call again")
         count = len(self.runs())
         wait_until(lambda: len(self.runs()) > count + 1, what="more runs")

@@ -8,6 +8,7 @@
 
 #include "posix/run/posix_child.h"
 #include "posix/run/posix_cloud.h"
+#include "posix/run/posix_leave.h"
 #include "posix/run/posix_query.h"
 #include "posix/run/posix_run_io.h"
 
@@ -76,6 +77,7 @@ struct posix_task {
     struct dev_runtime *runtime;
     struct posix_query *query;
     struct posix_cloud *cloud;
+    struct posix_leave leave;           // of the run under way
     struct dev_feature_store *features; // NULL: none to ask
     struct dev_model_store *models;     // made for the first job that has a model
     struct posix_children *children;    // NULL: scripts run on the thread
@@ -457,7 +459,9 @@ static enum base_status start(void *ctx, uint32_t run, const struct dev_task_job
     if (status == BASE_OK) {
         posix_query_open(task->query);
         task->job.data = posix_query_port(task->query);
-        posix_cloud_open(task->cloud, NULL);
+        task->leave.task = job->manifest->task_name;
+        task->leave.declaration = job->manifest->declaration;
+        posix_cloud_open(task->cloud, &(struct posix_cloud_leave){&task->leave, posix_leave_may});
         task->job.cloud = posix_cloud_port(task->cloud);
         task->run = run;
         task->work = WORK_WAITING;

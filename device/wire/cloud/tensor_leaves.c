@@ -1,0 +1,37 @@
+// Holds a call against the declaration of the version that makes it. Called by the script's VM, so
+// that the script hears of it where it called, by the agent, which does not trust a task's process,
+// and by the simulator. Pure; only names and types change their form here.
+#include "wire/cloud/tensor_leaves.h"
+
+#include "wire/leaves/leaves_check.h"
+
+#include "base/check.h"
+
+// As the Open Inference Protocol calls them, by ONNX's numbers.
+static struct base_str dtype_name(uint8_t dtype)
+{
+    static const char *const names[] = {"",       "FP32",   "UINT8", "INT8", "UINT16", "INT16",
+                                        "INT32",  "INT64",  "",      "BOOL", "FP16",   "FP64",
+                                        "UINT32", "UINT64", "",      "",     "BF16"};
+    return base_str_of(dtype < sizeof(names) / sizeof(names[0]) ? names[dtype] : "");
+}
+
+enum base_status wire_tensor_may_leave(struct base_str declaration, struct base_str model,
+                                       const struct wire_tensor_call *call,
+                                       struct base_error *error)
+{
+    struct wire_leaves_input inputs[WIRE_TENSORS_MAX];
+    base_assert(call->count <= WIRE_TENSORS_MAX);
+    for (uint32_t i = 0; i < call->count; i++) {
+        const struct wire_tensor *tensor = &call->tensors[i];
+        uint32_t element = wire_tensor_element_bytes(tensor->dtype);
+        inputs[i] = (struct wire_leaves_input){
+            .name = tensor->name,
+            .dtype = dtype_name(tensor->dtype),
+            .elements = element > 0 ? tensor->bytes / element : UINT64_MAX,
+            .bytes = tensor->bytes,
+        };
+    }
+    const struct wire_leaves_call asked = {model, inputs, call->count};
+    return wire_leaves_call_check(declaration, &asked, error);
+}
