@@ -15,12 +15,12 @@ struct gw_lent {
     uint8_t bytes[];
 };
 
-uint64_t gw_packed_row_of(struct gw_packed *packed, uint64_t id)
+uint64_t gw_packed_place_of(struct gw_packed *packed, uint64_t id)
 {
     pthread_rwlock_rdlock(&packed->lock);
-    uint64_t row = gw_id_rows_get(&packed->last, id);
+    uint64_t place = gw_id_rows_get(&packed->last, id);
     pthread_rwlock_unlock(&packed->lock);
-    return row;
+    return place;
 }
 
 uint64_t gw_packed_count(struct gw_packed *packed)
@@ -46,6 +46,7 @@ void gw_packed_read_done(struct gw_store_read *read)
     give_back(read, NULL);
 }
 
+// Bytes that do not lie in the read's own snapshot.
 static enum base_status lend_copy(struct gw_store_read *read, struct base_span *bytes)
 {
     struct gw_lent *lent = malloc(sizeof(*lent) + bytes->size);
@@ -59,36 +60,39 @@ static enum base_status lend_copy(struct gw_store_read *read, struct base_span *
     return BASE_OK;
 }
 
-static int get_row(struct gw_store_read *read, const struct gw_key *key, MDB_val *out)
+static int get_block(struct gw_store_read *read, uint64_t place, MDB_val *out)
 {
-    MDB_val k = {key->size, (void *)(uintptr_t)key->bytes};
+    struct gw_key key = gw_block_key(gw_block_of(place));
+    MDB_val k = {key.size, key.bytes};
+    base_assert(place != 0);
     return mdb_get(read->txn, read->store->tables[GW_TABLE_DEVICES], &k, out);
 }
 
 // In a snapshot that begins under the index's lock: it is of the commit that the index is of, or of
-// the next, and neither has removed the row.
+// the next, and neither has removed the block.
 static enum base_status read_now(struct gw_store_read *read, uint64_t id, struct base_span *out)
 {
     struct gw_store *store = read->store;
     struct gw_store_read *now = NULL;
+    struct gw_block_room room;
     base_assert(read->txn != NULL); // its gate is held
     pthread_rwlock_rdlock(&store->packed.lock);
     int rc = gw_store_pool_take(store, &now);
-    uint64_t row = gw_id_rows_get(&store->packed.last, id);
+    const struct gw_packed_of of = {gw_id_rows_get(&store->packed.last, id), id};
     pthread_rwlock_unlock(&store->packed.lock);
     if (rc != 0) {
         return gw_store_status(rc);
     }
-    struct gw_key key = gw_packed_key((struct gw_packed_place){row, id});
     MDB_val value;
-    rc = row == 0 ? MDB_NOTFOUND : get_row(now, &key, &value);
-    if (rc == MDB_NOTFOUND && row != 0) { // its key is damaged
+    rc = of.place == 0 ? MDB_NOTFOUND : get_block(now, of.place, &value);
+    if (rc == MDB_NOTFOUND && of.place != 0) { // its key is damaged
+        struct gw_key key = gw_block_key(gw_block_of(of.place));
         gw_store_note_damage(store, GW_TABLE_DEVICES, (MDB_val){key.size, key.bytes});
     }
     enum base_status status = gw_store_status(rc);
     if (status == BASE_OK) {
         struct base_span bytes;
-        status = gw_packed_value(store, &key, value, &bytes);
+        status = gw_packed_value(store, of, value, &room, &bytes);
         if (status == BASE_OK) {
             status = lend_copy(read, &bytes);
         }
@@ -103,17 +107,27 @@ static enum base_status read_now(struct gw_store_read *read, uint64_t id, struct
 enum base_status gw_packed_read(struct gw_store_read *read, uint64_t id, struct base_span *out)
 {
     struct gw_store *store = read->store;
-    uint64_t row = gw_packed_row_of(&store->packed, id);
-    if (row == 0) {
+    base_assert(read->txn != NULL);
+    const struct gw_packed_of of = {gw_packed_place_of(&store->packed, id), id};
+    if (of.place == 0) {
         return BASE_ERR_NOT_FOUND;
     }
-    struct gw_key key = gw_packed_key((struct gw_packed_place){row, id});
     MDB_val value;
-    int rc = get_row(read, &key, &value);
+    int rc = get_block(read, of.place, &value);
     if (rc == MDB_NOTFOUND) {
         return read_now(read, id, out);
     }
-    return rc == 0 ? gw_packed_value(store, &key, value, out) : gw_store_status(rc);
+    if (rc != 0) {
+        return gw_store_status(rc);
+    }
+    struct gw_block_room room;
+    struct base_span bytes;
+    BASE_TRY(gw_packed_value(store, of, value, &room, &bytes));
+    if (bytes.data == room.bytes) {
+        BASE_TRY(lend_copy(read, &bytes));
+    }
+    *out = bytes;
+    return BASE_OK;
 }
 
 // ---- Walks
@@ -216,6 +230,28 @@ enum base_status gw_packed_txn_scan(struct gw_store_txn *txn, const struct gw_ke
     return scan(&source, from, visitor);
 }
 
+// The records of a block that count. False: the visitor wants no more.
+static bool visit_block(struct gw_store *store, struct gw_block_view *view, MDB_val value,
+                        struct gw_store_visitor visitor)
+{
+    struct gw_block_owner owners[GW_BLOCK_RECORDS];
+    struct gw_block_room room;
+    bool more = true;
+    if (!gw_block_owners(view, owners)) {
+        return true; // such a one was sound when the store opened: a check tells
+    }
+    for (uint32_t i = 0; i < view->count && more; i++) {
+        const struct gw_packed_of of = {gw_block_place(view->number, i), owners[i].ids[0]};
+        struct gw_key id = gw_key_u64(of.id);
+        struct base_span bytes;
+        if (gw_packed_place_of(&store->packed, of.id) == of.place &&
+            gw_packed_value(store, of, value, &room, &bytes) == BASE_OK) {
+            more = visitor.visit(visitor.ctx, (struct base_span){id.bytes, id.size}, bytes);
+        }
+    }
+    return more;
+}
+
 enum base_status gw_packed_read_all(struct gw_store_read *read, struct gw_store_visitor visitor)
 {
     struct gw_store *store = read->store;
@@ -226,16 +262,9 @@ enum base_status gw_packed_read_all(struct gw_store_read *read, struct gw_store_
     int rc = mdb_cursor_open(read->txn, store->tables[GW_TABLE_DEVICES], &cursor);
     base_assert(rc != 0 || cursor != NULL);
     while (more && rc == 0 && (rc = mdb_cursor_get(cursor, &k, &v, MDB_NEXT)) == 0) {
-        struct gw_packed_place place;
-        struct base_span value;
-        if (!gw_packed_key_read(k, &place) || place.row == 0 ||
-            gw_packed_row_of(&store->packed, place.id) != place.row) {
-            continue;
-        }
-        struct gw_key row = gw_packed_key(place);
-        struct gw_key id = gw_key_u64(place.id);
-        if (gw_packed_value(store, &row, v, &value) == BASE_OK) {
-            more = visitor.visit(visitor.ctx, (struct base_span){id.bytes, id.size}, value);
+        struct gw_block_view view;
+        if (gw_block_open(k, v, &view)) {
+            more = visit_block(store, &view, v, visitor);
         }
     }
     mdb_cursor_close(cursor);

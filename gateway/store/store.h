@@ -40,8 +40,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GW_STORE_SCHEMA          6u
-#define GW_STORE_SCHEMA_WIDE     5u // a program of it cannot read the device records of now
+#define GW_STORE_SCHEMA          7u
+#define GW_STORE_SCHEMA_ROWS     6u // device records in rows of their own, the first wider than now
+#define GW_STORE_SCHEMA_WIDE     5u
 #define GW_STORE_SCHEMA_LOOSE    4u // device records under their ids
 #define GW_STORE_SCHEMA_UNSEALED 3u // ... and without seals
 #define GW_STORE_KEY_VERSION     1u
@@ -180,7 +181,8 @@ BASE_NODISCARD enum base_status gw_store_submit_wait(struct gw_store *store,
 // With `no_thread`: commits what was submitted, one group. False: nothing waits.
 bool gw_store_step(struct gw_store *store);
 
-// Within apply. Borrowed until the next put of the transaction.
+// Within apply. Borrowed until the next put of the transaction, a record of a device also until the
+// next get of one.
 BASE_NODISCARD enum base_status gw_store_txn_get(struct gw_store_txn *txn, enum gw_table table,
                                                  const struct gw_key *key, struct base_span *out);
 // Is there one that gw_store_txn_get left out because it is damaged?

@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -110,14 +111,44 @@ static void check_blobs(struct check *check)
     }
 }
 
-// Does anything hang on a damaged row of a device? Not on a dead one, which is going to be removed.
-static bool row_matters(struct check *check, MDB_val key, MDB_val value)
+// Does anything hang on a damaged record of a device? Not on a dead one, which is going to be
+// removed.
+static bool record_matters(const struct check *check, const struct gw_block_owner *owner,
+                           uint64_t place)
 {
-    struct gw_packed_place place;
-    uint64_t ids[2];
+    return owner->count != 1 || gw_packed_place_of(&check->store->packed, owner->ids[0]) == place;
+}
+
+// A block of device records: what is damaged in it, and its head if a record of it counts.
+static void check_block(struct check *check, MDB_val k, MDB_val v)
+{
+    struct gw_block_owner owners[GW_BLOCK_RECORDS];
+    struct gw_block_view view;
+    struct gw_block_room room;
+    char hex[GW_STORE_KEY_HEX];
+    uint32_t damaged = 0;
+    bool live = false;
+    gw_store_key_hex(k.mv_data, k.mv_size, hex);
+    if (!gw_block_open(k, v, &view) || !gw_block_owners(&view, owners)) {
+        find(check, "devices: the block of key %s is damaged", hex);
+        return;
+    }
     base_assert(check->table == GW_TABLE_DEVICES);
-    return !gw_packed_key_read(key, &place) || gw_packed_owners(place, value, ids) != 1 ||
-           gw_packed_row_of(&check->store->packed, ids[0]) == place.row;
+    for (uint32_t i = 0; i < view.count; i++) {
+        const uint64_t place = gw_block_place(view.number, i);
+        live = live || gw_packed_place_of(&check->store->packed, owners[i].ids[0]) == place;
+        if (gw_block_get(&view, i, &room).sound) {
+            continue;
+        }
+        damaged++;
+        if (record_matters(check, &owners[i], place)) {
+            find(check, "devices: the record of %016" PRIx64 " in the block of key %s is damaged",
+                 owners[i].ids[0], hex);
+        }
+    }
+    if (live && damaged == 0 && (!view.whole || view.mended != 0 || !gw_block_ids_right(&view))) {
+        find(check, "devices: the head of the block of key %s is damaged", hex);
+    }
 }
 
 // Seals, by the environment itself: the reading functions would leave out what is damaged.
@@ -130,10 +161,11 @@ static void check_seals(struct check *check, struct gw_store_read *read)
     MDB_val v;
     while (rc == 0 && (rc = mdb_cursor_get(cursor, &k, &v, MDB_NEXT)) == 0) {
         struct base_span bytes;
-        if (base_record_unseal(gw_table_name(check->table),
-                               (struct base_span){k.mv_data, k.mv_size},
-                               (struct base_span){v.mv_data, v.mv_size}, &bytes) != BASE_OK &&
-            (check->table != GW_TABLE_DEVICES || row_matters(check, k, v))) {
+        if (check->table == GW_TABLE_DEVICES) {
+            check_block(check, k, v);
+        } else if (base_record_unseal(
+                       gw_table_name(check->table), (struct base_span){k.mv_data, k.mv_size},
+                       (struct base_span){v.mv_data, v.mv_size}, &bytes) != BASE_OK) {
             char hex[GW_STORE_KEY_HEX];
             gw_store_key_hex(k.mv_data, k.mv_size, hex);
             find(check, "%s: the record of key %s is damaged", gw_table_name(check->table), hex);

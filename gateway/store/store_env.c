@@ -172,26 +172,6 @@ static enum base_status read_schema(const struct gw_store *store, MDB_txn *txn, 
     return BASE_OK;
 }
 
-// Only the number is another one: what lies there is read as it is.
-static int raise_schema(const struct gw_store *store)
-{
-    struct gw_key key = gw_key_text(GW_STORE_SCHEMA_KEY);
-    const uint8_t schema = GW_STORE_SCHEMA;
-    MDB_txn *txn = NULL;
-    base_assert(!store->read_only);
-    int rc = mdb_txn_begin(store->env, NULL, 0, &txn);
-    if (rc != 0) {
-        return rc;
-    }
-    rc = gw_store_put_sealed(txn, store->tables[GW_TABLE_META], gw_table_name(GW_TABLE_META),
-                             (MDB_val){key.size, key.bytes}, (struct base_span){&schema, 1});
-    if (rc != 0) {
-        mdb_txn_abort(txn);
-        return rc;
-    }
-    return mdb_txn_commit(txn);
-}
-
 static enum base_status open_tables(struct gw_store *store, uint8_t *out_schema,
                                     struct base_error *error)
 {
@@ -265,12 +245,17 @@ static enum base_status open_checked(struct gw_store *store, const char *path, u
     return open_tables(store, out_schema, error);
 }
 
+static bool is_older(uint8_t schema)
+{
+    return schema >= GW_STORE_SCHEMA_UNSEALED && schema < GW_STORE_SCHEMA;
+}
+
 // A store of before becomes one of now, unless it is only read.
 static enum base_status renew(struct gw_store *store, const char *path, uint64_t map_bytes,
                               uint8_t *schema, struct base_error *error)
 {
     base_assert(!store->read_only);
-    if (*schema == GW_STORE_SCHEMA_UNSEALED || *schema == GW_STORE_SCHEMA_LOOSE) {
+    if (is_older(*schema)) {
         BASE_TRY(gw_store_upgrade(store->env, *schema, path, error));
         mdb_env_close(store->env);
         store->env = NULL;
@@ -278,13 +263,6 @@ static enum base_status renew(struct gw_store *store, const char *path, uint64_t
         base_log_info(store->log, "store",
                       "rewritten with schema %u; the file of before is store.mdb.before-%u",
                       *schema, *schema);
-    } else if (*schema == GW_STORE_SCHEMA_WIDE) {
-        int rc = raise_schema(store);
-        if (rc != 0) {
-            return base_error_set(error, gw_store_status(rc), "cannot write the schema: %s",
-                                  mdb_strerror(rc));
-        }
-        *schema = GW_STORE_SCHEMA;
     }
     return BASE_OK;
 }
@@ -307,11 +285,10 @@ static enum base_status open_file(struct gw_store *store, uint64_t map_bytes,
     if (!store->read_only) {
         BASE_TRY(renew(store, path, map_bytes, &schema, error));
     }
-    bool older = schema == GW_STORE_SCHEMA_UNSEALED || schema == GW_STORE_SCHEMA_LOOSE;
-    if (schema != GW_STORE_SCHEMA && schema != GW_STORE_SCHEMA_WIDE) {
+    if (schema != GW_STORE_SCHEMA) {
         return base_error_set(
             error, BASE_ERR_UNSUPPORTED, "the store has schema %u, this program knows %u%s", schema,
-            GW_STORE_SCHEMA, older ? "; a gateway rewrites it when it starts" : "");
+            GW_STORE_SCHEMA, is_older(schema) ? "; a gateway rewrites it when it starts" : "");
     }
     return BASE_OK;
 }

@@ -3,12 +3,15 @@
 // file is whole or not there. Called at start and by walle-store, on one thread.
 #include "store/store_private.h"
 
+#include "store/rows_before.h"
+
 #include "base/check.h"
 #include "base/os/lmdb_pages.h"
 #include "base/record_seal.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -29,7 +32,7 @@ struct sink {
     MDB_dbi tables[GW_TABLE_COUNT];
     uint32_t pending;
     uint64_t copied;
-    uint64_t row_next; // of the device records, when they have no place of their own
+    struct gw_block block; // of device records, being filled
     int rc;
     bool in_place; // the new file is whole, and what `rc` says is of where it goes
 };
@@ -89,15 +92,27 @@ static int sink_put_raw(struct sink *sink, enum gw_table table, MDB_val key, MDB
     return sink->rc;
 }
 
-// The record of a device whose records lay under their ids: one is left of each, so they stand in
-// the order they come in.
-static int sink_put_loose(struct sink *sink, uint64_t id, struct base_span value, bool sound)
+// The block of device records under way, if it has any.
+static int sink_put_block(struct sink *sink, unsigned flags)
 {
-    const struct gw_packed_place place = {++sink->row_next, id};
-    MDB_dbi rows = sink->tables[GW_TABLE_DEVICES];
-    if (sink_ready(sink) == 0) {
-        sink->rc = sound ? gw_packed_put_row(sink->txn, rows, place, value, MDB_APPEND)
-                         : gw_packed_put_damaged(sink->txn, rows, place, value, MDB_APPEND);
+    if (sink->block.count > 0 && sink_ready(sink) == 0) {
+        sink->rc = gw_block_write(&sink->block, sink->txn, sink->tables[GW_TABLE_DEVICES], flags);
+    }
+    return sink->rc;
+}
+
+// The record of a device, into the block under way.
+static int sink_put_device(struct sink *sink, uint64_t id, struct base_span bytes, bool damaged)
+{
+    uint64_t place;
+    if (sink->rc == 0 && sink->block.number == 0) {
+        gw_block_begin(&sink->block, 1);
+    }
+    if (sink->rc == 0 && sink->block.count > 0 && !gw_block_has_room(&sink->block, bytes.size)) {
+        (void)sink_put_block(sink, MDB_APPEND);
+    }
+    if (sink->rc == 0) {
+        sink->rc = gw_block_add(&sink->block, id, bytes, damaged, &place);
         sink->copied++;
     }
     return sink->rc;
@@ -158,6 +173,7 @@ static int sync_folder_of(const char *path)
 // What was put is durable, and at `path`.
 static int sink_finish(struct sink *sink, const char *path)
 {
+    (void)sink_put_block(sink, MDB_APPEND);
     if (sink->rc == 0 && sink->txn != NULL) {
         sink->rc = mdb_txn_commit(sink->txn);
         sink->txn = NULL;
@@ -180,6 +196,7 @@ static void sink_done(struct sink *sink)
     if (sink->env != NULL) {
         mdb_env_close(sink->env);
     }
+    gw_block_done(&sink->block);
     (void)unlink(sink->path); // there when it did not come to its place
 }
 
@@ -207,7 +224,7 @@ enum base_status gw_store_make(const char *path, struct base_error *error)
 
 // Damaged ones stay damaged: nothing is lost in silence, nor made good. A key of another size is of
 // another schema: its first eight bytes are no id.
-static int copy_device(struct sink *sink, uint8_t schema, MDB_val k, MDB_val v)
+static int copy_loose(struct sink *sink, uint8_t schema, MDB_val k, MDB_val v)
 {
     struct base_span key = {k.mv_data, k.mv_size};
     struct base_span value = {v.mv_data, v.mv_size};
@@ -221,8 +238,55 @@ static int copy_device(struct sink *sink, uint8_t schema, MDB_val k, MDB_val v)
     }
     bool sound = schema == GW_STORE_SCHEMA_UNSEALED ||
                  base_record_unseal(gw_table_name(GW_TABLE_DEVICES), key, value, &bytes) == BASE_OK;
+    base_assert(schema <= GW_STORE_SCHEMA_LOOSE);
+    return sink_put_device(sink, id, bytes, !sound);
+}
+
+// Of rows only the last of each id.
+static int copy_row(struct sink *sink, const struct gw_id_rows *last, MDB_val k, MDB_val v)
+{
+    struct gw_row_place place;
+    struct base_span bytes = {NULL, 0};
+    uint64_t ids[2] = {0};
+    uint32_t count = 1;
+    if (k.mv_size != gw_key_u64_u64(0, 0).size) {
+        return MDB_CORRUPTED;
+    }
+    if (!gw_row_key_read(k, &place)) {
+        return 0; // a damaged one
+    }
+    ids[0] = place.id;
+    bool sound = gw_row_is_sound(k, v, &bytes);
+    if (!sound) {
+        count = gw_row_owners(place, v, ids);
+    }
+    base_assert(count > 0);
+    for (uint32_t i = 0; i < count && sink->rc == 0; i++) {
+        if (gw_id_rows_get(last, ids[i]) == place.row) {
+            (void)sink_put_device(sink, ids[i], bytes, !sound);
+        }
+    }
+    return sink->rc;
+}
+
+static int copy_devices(MDB_txn *txn, uint8_t schema, MDB_dbi table, struct sink *sink)
+{
+    struct gw_id_rows last = {0};
+    MDB_cursor *cursor = NULL;
+    MDB_val k;
+    MDB_val v;
+    int rc = schema > GW_STORE_SCHEMA_LOOSE ? gw_rows_build(txn, table, &last) : 0;
+    if (rc == 0) {
+        rc = mdb_cursor_open(txn, table, &cursor);
+    }
     base_assert(schema < GW_STORE_SCHEMA);
-    return sink_put_loose(sink, id, sound ? bytes : value, sound);
+    while (rc == 0 && (rc = mdb_cursor_get(cursor, &k, &v, MDB_NEXT)) == 0) {
+        rc = schema > GW_STORE_SCHEMA_LOOSE ? copy_row(sink, &last, k, v)
+                                            : copy_loose(sink, schema, k, v);
+    }
+    mdb_cursor_close(cursor);
+    gw_id_rows_done(&last);
+    return rc;
 }
 
 static int copy_record(struct sink *sink, uint8_t schema, enum gw_table table, MDB_val k, MDB_val v)
@@ -231,9 +295,6 @@ static int copy_record(struct sink *sink, uint8_t schema, enum gw_table table, M
     if (table == GW_TABLE_META && k.mv_size == key.size &&
         memcmp(k.mv_data, key.bytes, key.size) == 0) {
         return 0; // the new one has its own
-    }
-    if (table == GW_TABLE_DEVICES) {
-        return copy_device(sink, schema, k, v);
     }
     return schema == GW_STORE_SCHEMA_UNSEALED
                ? sink_put(sink, table, (struct base_span){k.mv_data, k.mv_size},
@@ -249,6 +310,10 @@ static int copy_table(MDB_txn *txn, uint8_t schema, enum gw_table table, struct 
     int rc = mdb_dbi_open(txn, gw_table_name(table), 0, &dbi);
     if (rc == MDB_NOTFOUND) {
         return 0; // younger than that store
+    }
+    if (rc == 0 && table == GW_TABLE_DEVICES) {
+        rc = copy_devices(txn, schema, dbi, sink);
+        return rc == MDB_NOTFOUND ? 0 : rc;
     }
     if (rc == 0) {
         rc = mdb_cursor_open(txn, dbi, &cursor);
@@ -353,52 +418,110 @@ static bool find_table(const char *name, enum gw_table *out)
     return false;
 }
 
-// A row of the packed table, or a record of an older schema.
-static void save_device(struct salvage *salvage, MDB_val key, struct base_span bytes)
+// A record by itself: a block of one, which keeps its number, or gets the next.
+static void save_alone(struct sink *sink, uint64_t number, uint64_t id, struct base_span bytes)
 {
-    struct sink *sink = &salvage->sink;
-    struct gw_packed_place place;
-    if (gw_packed_key_read(key, &place) && place.row != 0 && gw_packed_bytes(bytes, &bytes)) {
-        // as it is
-    } else if (key.mv_size == gw_key_u64(0).size &&
-               gw_key_read_u64(key.mv_data, key.mv_size, 0, &place.id)) {
-        place.row = ++sink->row_next;
-    } else {
-        return;
-    }
-    if (sink_ready(sink) == 0) {
-        sink->rc = gw_packed_put_row(sink->txn, sink->tables[GW_TABLE_DEVICES], place, bytes, 0);
+    uint64_t place;
+    gw_block_begin(&sink->block, number != 0 ? number : sink->block.number + 1);
+    if (sink->rc == 0) {
+        sink->rc = gw_block_add(&sink->block, id, bytes, false, &place);
     }
 }
 
-// A damaged row ends its device's record, so that no older one comes back.
-static void end_device(struct salvage *salvage, MDB_val key, MDB_val value)
+// A damaged record ends its device's, so that no older one comes back.
+static void end_device(struct sink *sink, const uint64_t *ids, uint32_t count)
 {
-    struct sink *sink = &salvage->sink;
-    struct gw_packed_place place;
-    uint64_t ids[2];
-    if (!gw_packed_key_read(key, &place) || place.row == 0) {
-        return;
-    }
-    uint32_t count = gw_packed_owners(place, value, ids);
+    const struct base_span none = {NULL, 0};
+    uint64_t place;
     base_assert(count > 0);
-    for (uint32_t i = 0; i < count && sink_ready(sink) == 0; i++) {
-        place.id = ids[i];
-        sink->rc = gw_packed_put_row(sink->txn, sink->tables[GW_TABLE_DEVICES], place,
-                                     (struct base_span){NULL, 0}, 0);
+    for (uint32_t i = 0; i < count && sink->rc == 0; i++) {
+        if (gw_block_has_room(&sink->block, 0)) {
+            sink->rc = gw_block_add(&sink->block, ids[i], none, false, &place);
+        }
     }
 }
 
-// Of how many devices a record is saved: who has one shows when all rows are there.
+// A block of now: what is sound in it, under its own number.
+static void save_block(struct salvage *salvage, struct gw_block_view *view, const char *hex)
+{
+    struct sink *sink = &salvage->sink;
+    struct gw_block_owner owners[GW_BLOCK_RECORDS];
+    struct gw_block_room room;
+    uint64_t place;
+    base_assert(sink->block.count == 0);
+    if (gw_block_mend_key(view)) {
+        say(salvage, "table devices, key %s: damaged, put right", hex);
+    }
+    gw_block_begin(&sink->block, view->number);
+    if (!gw_block_owners(view, owners)) {
+        say(salvage, "table devices, key %s: damaged, left behind", hex);
+        return;
+    }
+    for (uint32_t i = 0; i < view->count && sink->rc == 0; i++) {
+        const struct gw_block_record record = gw_block_get(view, i, &room);
+        if (record.sound) {
+            sink->rc = gw_block_add(&sink->block, record.id, record.bytes, false, &place);
+            continue;
+        }
+        say(salvage, "table devices, record %" PRIu32 " of key %s: damaged, left behind", i, hex);
+        end_device(sink, owners[i].ids, owners[i].count);
+    }
+}
+
+// A row of before, or a record under its id from before that.
+static void save_older(struct salvage *salvage, MDB_val k, MDB_val v, const char *hex)
+{
+    struct sink *sink = &salvage->sink;
+    struct base_span bytes;
+    struct gw_row_place row;
+    uint64_t ids[2];
+    bool is_row = gw_row_key_read(k, &row) && row.row <= GW_BLOCK_NUMBER_MAX;
+    bool sealed = base_record_unseal(gw_table_name(GW_TABLE_DEVICES),
+                                     (struct base_span){k.mv_data, k.mv_size},
+                                     (struct base_span){v.mv_data, v.mv_size}, &bytes) == BASE_OK;
+    base_assert(sink->env != NULL);
+    if (!sealed) {
+        say(salvage, "table devices, key %s: damaged, left behind", hex);
+    }
+    if (is_row && gw_row_is_sound(k, v, &bytes)) {
+        save_alone(sink, row.row, row.id, bytes);
+    } else if (is_row) {
+        gw_block_begin(&sink->block, row.row);
+        end_device(sink, ids, gw_row_owners(row, v, ids));
+    } else if (sealed && k.mv_size == gw_key_u64(0).size &&
+               gw_key_read_u64(k.mv_data, k.mv_size, 0, &ids[0])) {
+        save_alone(sink, 0, ids[0], bytes);
+    }
+}
+
+static void save_devices(struct salvage *salvage, MDB_val k, MDB_val v)
+{
+    struct gw_block_view view;
+    char hex[GW_STORE_KEY_HEX];
+    gw_store_key_hex(k.mv_data, k.mv_size, hex);
+    if (gw_block_open(k, v, &view)) {
+        save_block(salvage, &view, hex);
+    } else if (k.mv_size == gw_block_key(1).size) {
+        say(salvage, "table devices, key %s: damaged, left behind", hex);
+    } else {
+        save_older(salvage, k, v, hex);
+    }
+    if (sink_put_block(&salvage->sink, MDB_NOOVERWRITE) == MDB_KEYEXIST) {
+        say(salvage, "table devices, key %s: there is another one, left behind", hex);
+        salvage->sink.rc = 0;
+        gw_block_begin(&salvage->sink.block, salvage->sink.block.number);
+    }
+}
+
+// Of how many devices a record is saved: who has one shows when all blocks are there.
 static int count_devices(struct sink *sink)
 {
-    struct gw_id_rows last = {0};
-    uint64_t row_next;
+    struct gw_packed_built built = {.records = 0};
     if (sink_ready(sink) == 0) {
-        sink->rc = gw_packed_build(sink->txn, sink->tables[GW_TABLE_DEVICES], &last, &row_next);
+        sink->rc = gw_packed_build(sink->txn, sink->tables[GW_TABLE_DEVICES], &built);
     }
-    sink->copied += last.count;
-    gw_id_rows_done(&last);
+    sink->copied += built.last.count;
+    gw_id_rows_done(&built.last);
     return sink->rc;
 }
 
@@ -412,18 +535,15 @@ static void on_record(void *ctx, const char *name, struct base_span key, struct 
         say(salvage, "table %s: unknown, left behind", name);
         return;
     }
-    MDB_val k = {key.size, (void *)(uintptr_t)key.data};
+    if (table == GW_TABLE_DEVICES) {
+        save_devices(salvage, (MDB_val){key.size, (void *)(uintptr_t)key.data},
+                     (MDB_val){value.size, (void *)(uintptr_t)value.data});
+        return;
+    }
     if (base_record_unseal(name, key, value, &bytes) != BASE_OK) {
         char hex[GW_STORE_KEY_HEX];
         gw_store_key_hex(key.data, key.size, hex);
         say(salvage, "table %s, key %s: damaged, left behind", name, hex);
-        if (table == GW_TABLE_DEVICES) {
-            end_device(salvage, k, (MDB_val){value.size, (void *)(uintptr_t)value.data});
-        }
-        return;
-    }
-    if (table == GW_TABLE_DEVICES) {
-        save_device(salvage, k, bytes);
         return;
     }
     struct gw_key schema = gw_key_text(GW_STORE_SCHEMA_KEY);

@@ -1,37 +1,19 @@
-// Device records packed by recency: the rows, and what a transaction writes. See store_packed.h for
-// the layout. Called by store_writer.c on the writer thread, by store_env.c when a store opens and
-// by store_make.c for new files. Readers are in packed_read.c.
+// Device records packed by recency: the index, and what a transaction writes. See store_packed.h
+// for the layout. Called by store_writer.c on the writer thread, by store_env.c when a store opens
+// and by store_make.c for new files. Readers are in packed_read.c, compaction in packed_compact.c.
 #include "store/store_private.h"
 
 #include "base/check.h"
-#include "base/record_seal.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define KEY_BYTES   (1u + 8u + 8u)
-#define ID_BYTES    8u
-#define ID_AND_SEAL (ID_BYTES + BASE_SEAL_BYTES)
-#define ROW_GONE    UINT64_MAX // staged: the record was deleted
-
-// Dead rows are kept until they are half of all, and those at the head are dropped then, which
-// writes hardly anything: their pages become free. Live ones in front of dead ones are only moved
-// when three quarters of all are dead: in a storm a device writes its record several times in a
-// row, so the oldest rows are those of devices whose turn has not come yet. With four writes a
-// device, storm after storm, each write costs 1.5 rows in the first and 1.2 later when they are
-// moved at half, and 1.0 and 1.1 at three quarters; with two writes 1.2 and 1.0. The price is a
-// table of up to five times its live records, 0.8 KB a device; moved at half it came to 4.4 times.
-// A map that may not grow and is half full has no room for that: rows are moved as soon as a fifth
-// of all are dead, since a full one has no pages left to move them to.
-#define DEAD_KEPT     1024u // however few are alive
-#define MOVE_AT       3u    // dead rows for each that is alive
-#define LOOKS_A_ROW   2u
-#define LOOKS_TIGHT   8u   // as many times more where the map is tight
-#define LOOKS_MIN     512u // a commit that compacts costs pages of its own
-#define LOOKS_MAX     8192u
-#define RECLAIM_TURNS 64
-#define RECLAIM_FLOOR 16u
+#define PLACE_GONE  UINT64_MAX          // staged: the record was deleted
+#define SLOT        (UINT64_C(1) << 63) // staged: a slot's number, until the record has a place
+#define SLOTS_FIRST 64u
+#define BYTES_FIRST 4096u
+#define BYTES_KEPT  (UINT64_C(256) << 10) // from one transaction to the next
 
 void gw_packed_init(struct gw_packed *packed, const struct base_hash_key *key)
 {
@@ -42,246 +24,97 @@ void gw_packed_init(struct gw_packed *packed, const struct base_hash_key *key)
     pthread_rwlock_init(&packed->lock, &attributes);
     pthread_rwlockattr_destroy(&attributes);
     gw_row_index_init(&packed->staged, key);
-    packed->row_next = 1;
-    packed->row_staged = 1;
+    packed->block_next = 1;
+}
+
+static void free_staged(struct gw_packed *packed)
+{
+    free(packed->slots);
+    free(packed->staged_bytes);
+    packed->slots = NULL;
+    packed->staged_bytes = NULL;
+    packed->slot_room = 0;
+    packed->staged_room = 0;
 }
 
 void gw_packed_done(struct gw_packed *packed)
 {
+    free_staged(packed);
+    gw_block_done(&packed->block);
     gw_row_index_done(&packed->staged);
     gw_id_rows_done(&packed->last);
     pthread_rwlock_destroy(&packed->lock);
 }
 
-// ---- Rows
+// ---- The index, from the blocks
 
-static uint64_t get_u64(const uint8_t *bytes)
+static int note_last(struct gw_id_rows *last, uint64_t id, uint64_t place)
 {
-    uint64_t value = 0;
-    for (size_t i = 0; i < 8; i++) {
-        value = value << 8 | bytes[i];
+    if (gw_id_rows_prepare(last, id, place) != BASE_OK) {
+        return ENOMEM;
     }
-    return value;
-}
-
-static void set_u64(uint8_t *bytes, uint64_t value)
-{
-    for (size_t i = 0; i < 8; i++) {
-        bytes[i] = (uint8_t)(value >> (56 - 8 * i));
-    }
-}
-
-struct gw_key gw_packed_key(struct gw_packed_place place)
-{
-    return gw_key_u64_u64(place.row, place.id);
-}
-
-// The version is not asked for: the seal is over it, and damage there leaves the numbers.
-bool gw_packed_key_read(MDB_val key, struct gw_packed_place *out)
-{
-    if (key.mv_size != KEY_BYTES) {
-        return false;
-    }
-    const uint8_t *bytes = key.mv_data;
-    *out = (struct gw_packed_place){get_u64(bytes + 1), get_u64(bytes + 9)};
-    return out->row > 0 && out->row < ROW_GONE - 1;
-}
-
-static int reserve_row(MDB_txn *txn, MDB_dbi rows, const struct gw_key *key, MDB_val *value,
-                       unsigned flags)
-{
-    MDB_val k = {key->size, (void *)(uintptr_t)key->bytes};
-    value->mv_data = NULL;
-    int rc = mdb_put(txn, rows, &k, value, MDB_RESERVE | flags);
-    if (rc == MDB_KEYEXIST && (flags & MDB_APPEND) != 0) { // a damaged key lies behind all others
-        rc = mdb_put(txn, rows, &k, value, MDB_RESERVE | (flags & ~(unsigned)MDB_APPEND));
-    }
-    return rc;
-}
-
-int gw_packed_put_row(MDB_txn *txn, MDB_dbi rows, struct gw_packed_place place,
-                      struct base_span bytes, unsigned flags)
-{
-    struct gw_key key = gw_packed_key(place);
-    MDB_val value = {.mv_size = ID_BYTES + bytes.size + BASE_SEAL_BYTES};
-    base_assert(place.row > 0);
-    base_assert(place.row < ROW_GONE);
-    int rc = reserve_row(txn, rows, &key, &value, flags);
-    if (rc != 0) {
-        return rc;
-    }
-    uint8_t *to = value.mv_data;
-    if (bytes.size > 0) {
-        memcpy(to, bytes.data, bytes.size);
-    }
-    set_u64(to + bytes.size, place.id);
-    base_record_seal(gw_table_name(GW_TABLE_DEVICES), (struct base_span){key.bytes, key.size},
-                     (struct base_span){to, ID_BYTES + bytes.size}, to + ID_BYTES + bytes.size);
+    gw_id_rows_set(last, id, place);
     return 0;
 }
 
-int gw_packed_put_damaged(MDB_txn *txn, MDB_dbi rows, struct gw_packed_place place,
-                          struct base_span bytes, unsigned flags)
+// A damaged one stands for a record that is left out: whoever asks for it hears of the damage.
+// Where it may be of another id, too, that one must do without its older records as well.
+static int note_record(struct gw_id_rows *last, const struct gw_block_record *record,
+                       const struct gw_block_owner *owner, uint64_t place)
 {
-    struct gw_key key = gw_packed_key(place);
-    MDB_val value;
-    MDB_val k = {key.size, key.bytes};
-    base_assert(bytes.size > 0);
-    int rc = gw_packed_put_row(txn, rows, place, bytes, flags);
-    if (rc == 0) {
-        rc = mdb_get(txn, rows, &k, &value);
-    }
-    if (rc != 0) {
-        return rc;
-    }
-    uint8_t *copy = malloc(value.mv_size);
-    if (copy == NULL) {
-        return ENOMEM;
-    }
-    memcpy(copy, value.mv_data, value.mv_size);
-    copy[value.mv_size - 1] ^= 0xff; // of the seal
-    value.mv_data = copy;
-    rc = mdb_put(txn, rows, &k, &value, 0);
-    free(copy);
-    return rc;
-}
-
-int gw_packed_put_raw(MDB_txn *txn, MDB_dbi rows, struct gw_packed_place place,
-                      struct base_span value, unsigned flags)
-{
-    struct gw_key key = gw_packed_key(place);
-    MDB_val v = {.mv_size = value.size};
-    base_assert(place.row > 0);
-    int rc = reserve_row(txn, rows, &key, &v, flags);
-    if (rc == 0 && value.size > 0) {
-        memcpy(v.mv_data, value.data, value.size);
-    }
-    return rc;
-}
-
-bool gw_packed_bytes(struct base_span value, struct base_span *out)
-{
-    if (value.size < ID_BYTES) {
-        return false;
-    }
-    *out = (struct base_span){value.data, value.size - ID_BYTES};
-    return true;
-}
-
-// ---- The index, from the rows
-
-static enum base_status unseal(const struct gw_key *key, MDB_val value, struct base_span *out)
-{
-    return base_record_unseal(gw_table_name(GW_TABLE_DEVICES),
-                              (struct base_span){key->bytes, key->size},
-                              (struct base_span){value.mv_data, value.mv_size}, out);
-}
-
-// Does the seal fit when the value had this id? Without memory it does not.
-static bool fits_with_id(const struct gw_key *key, MDB_val value, uint64_t id)
-{
-    uint8_t *copy = malloc(value.mv_size);
-    struct base_span bytes;
-    if (copy == NULL) {
-        return false;
-    }
-    memcpy(copy, value.mv_data, value.mv_size);
-    set_u64(copy + value.mv_size - ID_AND_SEAL, id);
-    bool fits = unseal(key, (MDB_val){value.mv_size, copy}, &bytes) == BASE_OK;
-    free(copy);
-    return fits;
-}
-
-uint32_t gw_packed_owners(struct gw_packed_place place, MDB_val value, uint64_t out[2])
-{
-    out[0] = place.id;
-    out[1] = place.id;
-    if (value.mv_size >= ID_AND_SEAL) {
-        out[1] = get_u64((const uint8_t *)value.mv_data + value.mv_size - ID_AND_SEAL);
-    }
-    if (out[0] == out[1]) {
-        return 1;
-    }
-    struct gw_key key = gw_packed_key(place);
-    struct gw_key other_key = gw_packed_key((struct gw_packed_place){place.row, out[1]});
-    struct base_span bytes;
-    base_assert(value.mv_size >= ID_AND_SEAL);
-    if (unseal(&other_key, value, &bytes) == BASE_OK) {
-        out[0] = out[1];
-        return 1;
-    }
-    return fits_with_id(&key, value, place.id) ? 1 : 2;
-}
-
-static int note_last(struct gw_id_rows *last, uint64_t id, uint64_t row)
-{
-    if (gw_id_rows_prepare(last, id, row) != BASE_OK) {
-        return ENOMEM;
-    }
-    gw_id_rows_set(last, id, row);
-    return 0;
-}
-
-// It stands for a record that is left out: whoever asks for it hears of the damage. Where it may be
-// of another id, too, that one must do without its older rows as well.
-static int note_damaged(struct gw_id_rows *last, struct gw_packed_place place, MDB_val value)
-{
-    uint64_t ids[2];
-    uint32_t count = gw_packed_owners(place, value, ids);
-    int rc = note_last(last, ids[0], place.row);
-    if (rc == 0 && count == 2 && gw_id_rows_get(last, ids[1]) != 0) {
-        rc = note_last(last, ids[1], place.row);
-    }
-    return rc;
-}
-
-bool gw_packed_is_sound(MDB_val key, MDB_val value, struct base_span *out)
-{
-    struct base_span bytes;
-    return base_record_unseal(
-               gw_table_name(GW_TABLE_DEVICES), (struct base_span){key.mv_data, key.mv_size},
-               (struct base_span){value.mv_data, value.mv_size}, &bytes) == BASE_OK &&
-           gw_packed_bytes(bytes, out);
-}
-
-static int note_row(struct gw_id_rows *last, struct gw_packed_place place, MDB_val key,
-                    MDB_val value)
-{
-    struct base_span bytes;
-    if (!gw_packed_is_sound(key, value, &bytes)) {
-        return note_damaged(last, place, value);
-    }
-    if (bytes.size == 0) {
-        gw_id_rows_remove(last, place.id);
+    if (record->sound && record->bytes.size == 0) {
+        gw_id_rows_remove(last, record->id);
         return 0;
     }
-    return note_last(last, place.id, place.row);
+    int rc = note_last(last, owner->ids[0], place);
+    if (rc == 0 && owner->count == 2 && gw_id_rows_get(last, owner->ids[1]) != 0) {
+        rc = note_last(last, owner->ids[1], place);
+    }
+    return rc;
 }
 
-int gw_packed_build(MDB_txn *txn, MDB_dbi rows, struct gw_id_rows *last, uint64_t *out_row_next)
+static int note_block(struct gw_packed_built *built, struct gw_block_view *view)
+{
+    struct gw_block_owner owners[GW_BLOCK_RECORDS];
+    struct gw_block_room room;
+    int rc = 0;
+    if (!gw_block_owners(view, owners) || view->number == GW_BLOCK_NUMBER_MAX) {
+        return MDB_CORRUPTED;
+    }
+    for (uint32_t i = 0; rc == 0 && i < view->count; i++) {
+        const struct gw_block_record record = gw_block_get(view, i, &room);
+        base_assert(owners[i].count > 0);
+        rc = note_record(&built->last, &record, &owners[i], gw_block_place(view->number, i));
+    }
+    built->records += view->count;
+    built->block_next = view->number < built->block_next ? built->block_next : view->number + 1;
+    return rc;
+}
+
+int gw_packed_build(MDB_txn *txn, MDB_dbi table, struct gw_packed_built *out)
 {
     MDB_cursor *cursor = NULL;
     MDB_val k;
     MDB_val v;
-    uint64_t highest = 0;
-    int rc = mdb_cursor_open(txn, rows, &cursor);
-    base_assert(last->count == 0);
+    int rc = mdb_cursor_open(txn, table, &cursor);
+    base_assert(out->last.count == 0);
+    out->block_next = 1;
     while (rc == 0 && (rc = mdb_cursor_get(cursor, &k, &v, MDB_NEXT)) == 0) {
-        struct gw_packed_place place;
-        if (!gw_packed_key_read(k, &place)) {
+        struct gw_block_view view;
+        uint64_t number;
+        if (!gw_block_key_read(k, &number) || !gw_block_may_hold(v)) {
             continue; // a check tells
         }
-        rc = note_row(last, place, k, v);
-        highest = place.row > highest ? place.row : highest;
+        rc = gw_block_open(k, v, &view) ? note_block(out, &view) : MDB_CORRUPTED;
     }
     mdb_cursor_close(cursor);
-    *out_row_next = highest + 1;
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
 enum base_status gw_packed_open(struct gw_store *store, struct base_error *error)
 {
     struct gw_packed *packed = &store->packed;
+    struct gw_packed_built built = {.block_next = 1};
     MDB_txn *txn = NULL;
     if (store->tables[GW_TABLE_DEVICES] == GW_STORE_NO_TABLE) {
         return BASE_OK;
@@ -289,13 +122,20 @@ enum base_status gw_packed_open(struct gw_store *store, struct base_error *error
     base_assert(packed->last.count == 0);
     int rc = mdb_txn_begin(store->env, NULL, MDB_RDONLY, &txn);
     if (rc == 0) {
-        rc =
-            gw_packed_build(txn, store->tables[GW_TABLE_DEVICES], &packed->last, &packed->row_next);
+        rc = gw_packed_build(txn, store->tables[GW_TABLE_DEVICES], &built);
     }
     if (txn != NULL) {
         mdb_txn_abort(txn);
     }
-    packed->row_staged = packed->row_next;
+    packed->last = built.last;
+    packed->block_next = built.block_next;
+    packed->records = built.records;
+    if (rc == MDB_CORRUPTED) {
+        return base_error_set(error, BASE_ERR_CORRUPT,
+                              "a block of device records in %.50s is damaged; restore a copy, or "
+                              "see `walle-store salvage --help`",
+                              store->dir);
+    }
     return rc == 0 ? BASE_OK
                    : base_error_set(error, gw_store_status(rc),
                                     "cannot read the device records: %s", mdb_strerror(rc));
@@ -322,96 +162,149 @@ void gw_packed_begin(struct gw_packed *packed)
         give_up(packed);
     }
     gw_row_index_clear(&packed->staged);
-    packed->row_staged = packed->row_next;
+    packed->slot_count = 0;
+    packed->staged_size = 0;
+    packed->records_staged = packed->records;
     packed->debt_staged = packed->debt;
+    gw_block_begin(&packed->block, packed->block_next);
 }
 
-// The writer alone changes the index, so it may look without the lock.
-static uint64_t last_row(const struct gw_packed *packed, uint64_t id)
+// What the transaction wrote of an id; NULL: nothing.
+static struct gw_packed_slot *find_slot(const struct gw_packed *packed, uint64_t id)
 {
     uint64_t staged = gw_row_index_get(&packed->staged, id);
-    if (staged == ROW_GONE) {
-        return 0;
+    base_assert(staged == 0 || (staged & SLOT) != 0); // none has its place yet
+    return staged == 0 ? NULL : &packed->slots[staged & ~SLOT];
+}
+
+static struct gw_packed_slot *add_slot(struct gw_packed *packed, uint64_t id)
+{
+    if (gw_row_index_reserve(&packed->staged, 1) != BASE_OK) {
+        return NULL;
     }
-    return staged != 0 ? staged : gw_id_rows_get(&packed->last, id);
+    if (packed->slot_count == packed->slot_room) {
+        size_t room = packed->slot_room == 0 ? SLOTS_FIRST : packed->slot_room * 2;
+        struct gw_packed_slot *slots = realloc(packed->slots, room * sizeof(slots[0]));
+        if (slots == NULL) {
+            return NULL;
+        }
+        packed->slots = slots;
+        packed->slot_room = room;
+    }
+    gw_row_index_put(&packed->staged, id, SLOT | packed->slot_count);
+    struct gw_packed_slot *slot = &packed->slots[packed->slot_count++];
+    *slot = (struct gw_packed_slot){.id = id};
+    return slot;
+}
+
+// Behind what is staged. The bytes may be among these.
+static bool stage_bytes(struct gw_packed *packed, struct base_span bytes)
+{
+    base_assert(packed->staged_size <= packed->staged_room);
+    if (bytes.size > packed->staged_room - packed->staged_size) {
+        size_t room = packed->staged_room == 0 ? BYTES_FIRST : packed->staged_room * 2;
+        while (room - packed->staged_size < bytes.size) {
+            room *= 2;
+        }
+        uint8_t *larger = malloc(room);
+        if (larger == NULL) {
+            return false;
+        }
+        if (packed->staged_size > 0) {
+            memcpy(larger, packed->staged_bytes, packed->staged_size);
+        }
+        memcpy(larger + packed->staged_size, bytes.data, bytes.size);
+        free(packed->staged_bytes);
+        packed->staged_bytes = larger;
+        packed->staged_room = room;
+    } else {
+        memmove(packed->staged_bytes + packed->staged_size, bytes.data, bytes.size);
+    }
+    packed->staged_size += bytes.size;
+    return true;
 }
 
 int gw_packed_put(struct gw_store_txn *txn, uint64_t id, struct base_span bytes)
 {
-    struct gw_store *store = txn->store;
-    struct gw_packed *packed = &store->packed;
+    struct gw_packed *packed = &txn->store->packed;
+    const size_t at = packed->staged_size;
     base_assert(bytes.size > 0); // without bytes it would end the record
-    base_assert(packed->row_staged >= packed->row_next);
-    if (gw_row_index_reserve(&packed->staged, 1) != BASE_OK) {
+    if (!stage_bytes(packed, bytes)) {
         return ENOMEM;
     }
-    uint64_t row = last_row(packed, id);
-    // One of this transaction is replaced where it is: its page is to be written anyway.
-    bool appended = row < packed->row_next;
-    row = appended ? packed->row_staged : row;
-    int rc =
-        gw_packed_put_row(txn->txn, store->tables[GW_TABLE_DEVICES],
-                          (struct gw_packed_place){row, id}, bytes, appended ? MDB_APPEND : 0u);
-    if (rc == 0) {
-        packed->row_staged += appended;
-        gw_row_index_put(&packed->staged, id, row);
+    struct gw_packed_slot *slot = find_slot(packed, id);
+    slot = slot != NULL ? slot : add_slot(packed, id);
+    if (slot == NULL) {
+        return ENOMEM;
     }
-    return rc;
+    slot->at = at;
+    slot->size = bytes.size;
+    return 0;
 }
 
 int gw_packed_delete(struct gw_store_txn *txn, uint64_t id)
 {
-    struct gw_store *store = txn->store;
-    struct gw_packed *packed = &store->packed;
-    if (last_row(packed, id) == 0) {
+    struct gw_packed *packed = &txn->store->packed;
+    struct gw_packed_slot *slot = find_slot(packed, id);
+    if (slot == NULL && gw_id_rows_get(&packed->last, id) == 0) {
         return 0;
     }
-    if (gw_row_index_reserve(&packed->staged, 1) != BASE_OK) {
+    slot = slot != NULL ? slot : add_slot(packed, id);
+    if (slot == NULL) {
         return ENOMEM;
     }
-    base_assert(packed->row_staged >= packed->row_next);
-    int rc = gw_packed_put_row(txn->txn, store->tables[GW_TABLE_DEVICES],
-                               (struct gw_packed_place){packed->row_staged, id},
-                               (struct base_span){NULL, 0}, MDB_APPEND);
-    if (rc == 0) {
-        packed->row_staged++;
-        gw_row_index_put(&packed->staged, id, ROW_GONE);
-    }
-    return rc;
+    slot->size = 0;
+    return 0;
 }
 
-static int get_row(struct gw_store_txn *txn, uint64_t id, struct gw_key *out_key, MDB_val *out)
+enum base_status gw_packed_value(struct gw_store *store, struct gw_packed_of of, MDB_val value,
+                                 struct gw_block_room *room, struct base_span *out)
 {
-    uint64_t row = last_row(&txn->store->packed, id);
-    *out_key = gw_packed_key((struct gw_packed_place){row, id});
-    MDB_val k = {out_key->size, out_key->bytes};
-    return row == 0 ? MDB_NOTFOUND
-                    : mdb_get(txn->txn, txn->store->tables[GW_TABLE_DEVICES], &k, out);
+    struct gw_key key = gw_block_key(gw_block_of(of.place));
+    MDB_val k = {key.size, key.bytes};
+    struct gw_block_view view;
+    const uint32_t index = gw_block_index(of.place);
+    base_assert(of.place != 0);
+    if (gw_block_open(k, value, &view) && index < view.count) {
+        const struct gw_block_record record = gw_block_get(&view, index, room);
+        if (record.sound && record.id == of.id) {
+            *out = record.bytes;
+            return record.bytes.size > 0 ? BASE_OK : BASE_ERR_NOT_FOUND;
+        }
+    }
+    gw_store_note_damage(store, GW_TABLE_DEVICES, k);
+    return BASE_ERR_NOT_FOUND;
 }
 
-enum base_status gw_packed_value(struct gw_store *store, const struct gw_key *key, MDB_val value,
-                                 struct base_span *out)
+static int get_block(struct gw_store_txn *txn, uint64_t place, MDB_val *out)
 {
-    struct base_span bytes;
-    BASE_TRY(gw_store_open_value(store, GW_TABLE_DEVICES,
-                                 (MDB_val){key->size, (void *)(uintptr_t)key->bytes}, value,
-                                 &bytes));
-    if (!gw_packed_bytes(bytes, &bytes) || bytes.size == 0) {
-        return BASE_ERR_NOT_FOUND;
-    }
-    *out = bytes;
-    return BASE_OK;
+    struct gw_key key = gw_block_key(gw_block_of(place));
+    MDB_val k = {key.size, key.bytes};
+    base_assert(place != 0);
+    return mdb_get(txn->txn, txn->store->tables[GW_TABLE_DEVICES], &k, out);
 }
 
 enum base_status gw_packed_get(struct gw_store_txn *txn, uint64_t id, struct base_span *out)
 {
-    struct gw_key key;
+    struct gw_packed *packed = &txn->store->packed;
+    const struct gw_packed_slot *slot = find_slot(packed, id);
     MDB_val value;
-    int rc = get_row(txn, id, &key, &value);
-    if (rc == 0) {
-        return gw_packed_value(txn->store, &key, value, out);
+    base_assert(packed->block.count == 0); // nothing has its place yet
+    if (slot != NULL) {
+        *out = (struct base_span){packed->staged_bytes + slot->at, slot->size};
+        return slot->size > 0 ? BASE_OK : BASE_ERR_NOT_FOUND;
     }
-    if (rc == MDB_NOTFOUND && last_row(&txn->store->packed, id) != 0) {
+    // The writer alone changes the index, so it may look without the lock.
+    const struct gw_packed_of of = {gw_id_rows_get(&packed->last, id), id};
+    if (of.place == 0) {
+        return BASE_ERR_NOT_FOUND;
+    }
+    int rc = get_block(txn, of.place, &value);
+    if (rc == 0) {
+        return gw_packed_value(txn->store, of, value, &packed->room, out);
+    }
+    if (rc == MDB_NOTFOUND) { // its key is damaged
+        struct gw_key key = gw_block_key(gw_block_of(of.place));
         gw_store_note_damage(txn->store, GW_TABLE_DEVICES, (MDB_val){key.size, key.bytes});
     }
     return gw_store_status(rc);
@@ -419,144 +312,80 @@ enum base_status gw_packed_get(struct gw_store_txn *txn, uint64_t id, struct bas
 
 bool gw_packed_left_out(struct gw_store_txn *txn, uint64_t id)
 {
-    struct gw_key key;
+    const struct gw_packed *packed = &txn->store->packed;
+    const uint64_t place = gw_id_rows_get(&packed->last, id);
+    struct gw_key key = gw_block_key(gw_block_of(place));
+    struct gw_block_view view;
+    struct gw_block_room room;
     MDB_val value;
-    struct base_span bytes;
-    if (last_row(&txn->store->packed, id) == 0) {
+    if (find_slot(packed, id) != NULL || place == 0) {
         return false;
     }
-    int rc = get_row(txn, id, &key, &value);
-    return rc == MDB_NOTFOUND || (rc == 0 && unseal(&key, value, &bytes) != BASE_OK);
+    int rc = get_block(txn, place, &value);
+    if (rc != 0) {
+        return rc == MDB_NOTFOUND;
+    }
+    if (!gw_block_open((MDB_val){key.size, key.bytes}, value, &view) ||
+        gw_block_index(place) >= view.count) {
+        return true;
+    }
+    const struct gw_block_record record = gw_block_get(&view, gw_block_index(place), &room);
+    return !record.sound || record.id != id;
 }
 
-// ---- Compaction
+// ---- Its end
 
-struct compaction {
-    struct gw_store_txn *txn;
-    MDB_cursor *cursor;
-    uint64_t looks; // rows that may yet be looked at
-    uint64_t dropped;
-};
-
-// The next row from the head that was there before this transaction. MDB_NOTFOUND: no more.
-static int next_row(struct compaction *compaction, struct gw_packed_place *out, MDB_val *value)
-{
-    MDB_val k;
-    if (compaction->looks == 0) {
-        return MDB_NOTFOUND;
-    }
-    compaction->looks--;
-    int rc = mdb_cursor_get(compaction->cursor, &k, value, MDB_NEXT);
-    if (rc == 0 && !gw_packed_key_read(k, out)) {
-        *out = (struct gw_packed_place){0, 0};
-    }
-    return rc == 0 && out->row >= compaction->txn->store->packed.row_next ? MDB_NOTFOUND : rc;
-}
-
-// Removes dead rows up to the first that is alive, which *out_live and `value` are then. Dead is
-// what was so before this transaction: readers may stand where the index was then.
-static int drop_dead(struct compaction *compaction, struct gw_packed_place *out_live,
-                     MDB_val *value)
-{
-    const struct gw_packed *packed = &compaction->txn->store->packed;
-    int rc;
-    while ((rc = next_row(compaction, out_live, value)) == 0) {
-        base_assert(packed->row_next > out_live->row);
-        if (out_live->row != 0 && gw_id_rows_get(&packed->last, out_live->id) == out_live->row) {
-            return 0;
-        }
-        rc = mdb_cursor_del(compaction->cursor, 0);
-        if (rc != 0) {
-            return rc;
-        }
-        compaction->dropped++;
-    }
-    return rc;
-}
-
-// It stays damaged, and where it is known whose it is, that stays known: its seal, which is over
-// the row's number, cannot say so any more.
-static int move_damaged(MDB_txn *txn, MDB_dbi rows, struct gw_packed_place from, uint64_t to_row,
-                        MDB_val value)
-{
-    const struct gw_packed_place to = {to_row, from.id};
-    const struct base_span bytes = {value.mv_data, value.mv_size};
-    uint64_t ids[2];
-    if (value.mv_size > ID_AND_SEAL && gw_packed_owners(from, value, ids) == 1 &&
-        ids[0] == from.id) {
-        return gw_packed_put_damaged(
-            txn, rows, to, (struct base_span){bytes.data, bytes.size - ID_AND_SEAL}, MDB_APPEND);
-    }
-    return gw_packed_put_raw(txn, rows, to, bytes, MDB_APPEND);
-}
-
-// Appends a live row anew; the old one is dead from this commit on and goes with a later one.
-static int move_row(struct gw_store_txn *txn, struct gw_packed_place place, MDB_val value)
+int gw_packed_append(struct gw_store_txn *txn, uint64_t id, struct base_span bytes, bool damaged,
+                     uint64_t *out_place)
 {
     struct gw_packed *packed = &txn->store->packed;
-    MDB_dbi rows = txn->store->tables[GW_TABLE_DEVICES];
-    struct gw_packed_place to = {packed->row_staged, place.id};
-    struct gw_key key = gw_packed_key(place);
-    struct base_span bytes;
-    if (gw_row_index_get(&packed->staged, place.id) != 0) {
-        return 0; // has a newer one by now
+    int rc = 0;
+    if (packed->block.count > 0 && !gw_block_has_room(&packed->block, bytes.size)) {
+        rc = gw_block_write(&packed->block, txn->txn, txn->store->tables[GW_TABLE_DEVICES],
+                            MDB_APPEND);
     }
-    if (gw_row_index_reserve(&packed->staged, 1) != BASE_OK) {
-        return ENOMEM;
-    }
-    uint8_t *copy = malloc(value.mv_size > 0 ? value.mv_size : 1); // its page may move
-    if (copy == NULL) {
-        return ENOMEM;
-    }
-    memcpy(copy, value.mv_data, value.mv_size);
-    value.mv_data = copy;
-    bool sound = gw_packed_is_sound((MDB_val){key.size, key.bytes}, value, &bytes);
-    base_assert(to.row > place.row);
-    int rc = sound ? gw_packed_put_row(txn->txn, rows, to, bytes, MDB_APPEND)
-                   : move_damaged(txn->txn, rows, place, to.row, value);
-    free(copy);
     if (rc == 0) {
-        packed->row_staged++;
-        gw_row_index_put(&packed->staged, place.id, to.row);
+        rc = gw_block_add(&packed->block, id, bytes, damaged, out_place);
+    }
+    packed->records_staged += rc == 0;
+    return rc;
+}
+
+// What is staged gets its places.
+static int write_slots(struct gw_store_txn *txn)
+{
+    struct gw_packed *packed = &txn->store->packed;
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < packed->slot_count; i++) {
+        const struct gw_packed_slot *slot = &packed->slots[i];
+        const struct base_span bytes = {slot->size > 0 ? packed->staged_bytes + slot->at : NULL,
+                                        slot->size};
+        uint64_t place = 0;
+        base_assert(gw_row_index_get(&packed->staged, slot->id) == (SLOT | i));
+        rc = gw_packed_append(txn, slot->id, bytes, false, &place);
+        if (rc == 0) {
+            gw_row_index_put(&packed->staged, slot->id, slot->size > 0 ? place : PLACE_GONE);
+        }
     }
     return rc;
 }
 
-static int compact(struct gw_store_txn *txn, uint64_t looks, bool move, uint64_t *out_dropped)
+int gw_packed_flush(struct gw_store_txn *txn)
 {
-    struct compaction compaction = {.txn = txn, .looks = looks};
-    struct gw_packed_place place;
-    MDB_val value;
-    MDB_dbi rows = txn->store->tables[GW_TABLE_DEVICES];
-    int rc = mdb_cursor_open(txn->txn, rows, &compaction.cursor);
-    if (rc == 0) {
-        rc = drop_dead(&compaction, &place, &value);
-    }
-    while (move && rc == 0) {
-        base_assert(place.row < txn->store->packed.row_next);
-        if (gw_id_rows_get(&txn->store->packed.last, place.id) == place.row) {
-            rc = move_row(txn, place, value);
-        }
-        if (rc == 0) {
-            rc = next_row(&compaction, &place, &value);
-        }
-    }
-    mdb_cursor_close(compaction.cursor);
-    *out_dropped = compaction.dropped;
-    return rc == MDB_NOTFOUND ? 0 : rc;
-}
-
-// A place for each row that is staged.
-static int make_room(struct gw_packed *packed)
-{
+    struct gw_packed *packed = &txn->store->packed;
     const struct gw_row_index *staged = &packed->staged;
     enum base_status status = BASE_OK;
-    base_assert(staged->count <= packed->row_staged - packed->row_next);
+    int rc =
+        gw_block_write(&packed->block, txn->txn, txn->store->tables[GW_TABLE_DEVICES], MDB_APPEND);
+    if (rc != 0) {
+        return rc;
+    }
     packed->prepared = true;
     pthread_rwlock_wrlock(&packed->lock);
     for (size_t i = 0; i < staged->capacity && status == BASE_OK; i++) {
         const struct gw_row_entry *entry = &staged->entries[i];
-        if (entry->seq != 0 && entry->seq != ROW_GONE) {
+        if (entry->seq != 0 && entry->seq != PLACE_GONE) {
+            base_assert(entry->seq < gw_block_place(packed->block.number, 0));
             status = gw_id_rows_prepare(&packed->last, entry->id, entry->seq);
         }
     }
@@ -564,146 +393,44 @@ static int make_room(struct gw_packed *packed)
     return status == BASE_OK ? 0 : ENOMEM;
 }
 
-static int dead_rows(struct gw_store_txn *txn, uint64_t *out)
-{
-    MDB_stat stat;
-    int rc = mdb_stat(txn->txn, txn->store->tables[GW_TABLE_DEVICES], &stat);
-    uint64_t live = txn->store->packed.last.count;
-    *out = rc == 0 && stat.ms_entries > live ? stat.ms_entries - live : 0;
-    return rc;
-}
-
-// Do the tables have more than half of the largest map, or is all room dear?
-static int is_tight(struct gw_store_txn *txn, bool *out)
-{
-    const struct gw_store *store = txn->store;
-    uint64_t bytes = 0;
-    int rc = 0;
-    for (int i = 0; rc == 0 && i < GW_TABLE_COUNT; i++) {
-        MDB_stat stat = {0};
-        if (store->tables[i] != GW_STORE_NO_TABLE) {
-            rc = mdb_stat(txn->txn, store->tables[i], &stat);
-        }
-        bytes += (uint64_t)stat.ms_psize *
-                 (stat.ms_branch_pages + stat.ms_leaf_pages + stat.ms_overflow_pages);
-    }
-    *out = store->lean || bytes > store->map_bytes_max / 2;
-    return rc;
-}
-
-static int compact_some(struct gw_store_txn *txn, uint64_t looks)
-{
-    const uint64_t live = txn->store->packed.last.count;
-    uint64_t dead = 0;
-    uint64_t dropped;
-    bool tight = false;
-    base_assert(looks >= LOOKS_MIN);
-    int rc = dead_rows(txn, &dead);
-    if (rc == 0) {
-        rc = is_tight(txn, &tight);
-    }
-    if (rc != 0 || dead <= (tight ? live / 4 : live + DEAD_KEPT)) {
-        return rc;
-    }
-    return compact(txn, tight ? looks * LOOKS_TIGHT : looks,
-                   tight || dead > MOVE_AT * live + DEAD_KEPT, &dropped);
-}
-
 int gw_packed_finish(struct gw_store_txn *txn)
 {
-    struct gw_packed *packed = &txn->store->packed;
-    uint64_t written = packed->row_staged - packed->row_next;
-    base_assert(packed->row_staged >= packed->row_next);
+    const uint64_t written = txn->store->packed.slot_count;
     if (written == 0) {
         return 0;
     }
-    packed->debt_staged += LOOKS_A_ROW * written;
-    int rc = 0;
-    if (packed->debt_staged >= LOOKS_MIN && !packed->resting) {
-        uint64_t looks = packed->debt_staged < LOOKS_MAX ? packed->debt_staged : LOOKS_MAX;
-        packed->debt_staged = 0;
-        rc = compact_some(txn, looks);
+    int rc = gw_packed_compact(txn, written);
+    if (rc == 0) {
+        rc = write_slots(txn);
     }
-    return rc == 0 ? make_room(packed) : rc;
+    return rc == 0 ? gw_packed_flush(txn) : rc;
 }
 
 void gw_packed_committed(struct gw_packed *packed)
 {
     const struct gw_row_index *staged = &packed->staged;
     packed->debt = packed->debt_staged;
-    packed->row_next = packed->row_staged;
     packed->prepared = false;
+    packed->records = packed->records_staged;
     if (staged->count == 0) {
         return;
     }
+    base_assert(packed->block.count == 0); // all are put
+    packed->block_next = packed->block.number;
     pthread_rwlock_wrlock(&packed->lock);
     for (size_t i = 0; i < staged->capacity; i++) {
         const struct gw_row_entry *entry = &staged->entries[i];
-        if (entry->seq == ROW_GONE) {
+        if (entry->seq == PLACE_GONE) {
             gw_id_rows_remove(&packed->last, entry->id);
         } else if (entry->seq != 0) {
-            base_assert(entry->seq < packed->row_next);
             gw_id_rows_set(&packed->last, entry->id, entry->seq);
         }
     }
     pthread_rwlock_unlock(&packed->lock);
     gw_row_index_clear(&packed->staged);
-}
-
-// ---- A full map
-
-// One transaction that only compacts.
-static int reclaim_once(struct gw_store *store, uint64_t looks, uint64_t *out_dropped)
-{
-    struct gw_store_txn txn = {.store = store};
-    uint64_t dead = 0;
-    base_assert(looks > 0);
-    *out_dropped = 0;
-    int rc = mdb_txn_begin(store->env, NULL, 0, &txn.txn);
-    if (rc != 0) {
-        return rc;
+    packed->slot_count = 0;
+    packed->staged_size = 0;
+    if (packed->staged_room > BYTES_KEPT) {
+        free_staged(packed);
     }
-    gw_packed_begin(&store->packed);
-    rc = dead_rows(&txn, &dead);
-    if (rc == 0 && dead == 0) {
-        rc = MDB_NOTFOUND;
-    }
-    if (rc == 0) {
-        rc = compact(&txn, looks, true, out_dropped);
-    }
-    if (rc == 0) {
-        rc = make_room(&store->packed);
-    }
-    if (rc != 0) {
-        mdb_txn_abort(txn.txn);
-        return rc;
-    }
-    rc = mdb_txn_commit(txn.txn);
-    if (rc == 0) {
-        gw_packed_committed(&store->packed);
-    }
-    return rc;
-}
-
-int gw_packed_reclaim(struct gw_store *store)
-{
-    uint64_t looks = LOOKS_MAX;
-    uint64_t all = 0;
-    int rc = 0;
-    base_assert(!store->read_only);
-    for (int turn = 0; turn < RECLAIM_TURNS && rc == 0 && looks >= RECLAIM_FLOOR; turn++) {
-        uint64_t dropped = 0;
-        rc = reclaim_once(store, looks, &dropped);
-        if (rc == 0) {
-            all += dropped;
-        } else if (rc == MDB_MAP_FULL) {
-            looks /= 4;
-            rc = 0;
-        }
-    }
-    gw_packed_begin(&store->packed);
-    if (rc != 0 && rc != MDB_NOTFOUND) { // a disk that cannot write is no full map
-        return rc;
-    }
-    return all > 0 ? 0 : MDB_MAP_FULL;
 }

@@ -83,10 +83,10 @@ void *gw_store_writer_main(void *arg);
 enum base_status gw_store_open_value(struct gw_store *store, enum gw_table table, MDB_val key,
                                      MDB_val value, struct base_span *out);
 void gw_store_note_damage(struct gw_store *store, enum gw_table table, MDB_val key);
-// A device's bytes from a row's value, as gw_store_open_value says it. NOT_FOUND also where the row
-// ends the record.
-enum base_status gw_packed_value(struct gw_store *store, const struct gw_key *key, MDB_val value,
-                                 struct base_span *out);
+// A device's bytes from the value of the block that its record lies in. NOT_FOUND: the record is
+// damaged, which is noted, or ends the device's. *out is of the value or of the room.
+enum base_status gw_packed_value(struct gw_store *store, struct gw_packed_of of, MDB_val value,
+                                 struct gw_block_room *room, struct base_span *out);
 // A read transaction that begins now, from the pool, and back. The map's gate must be held. An LMDB
 // code.
 int gw_store_pool_take(struct gw_store *store, struct gw_store_read **out);

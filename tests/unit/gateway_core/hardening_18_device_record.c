@@ -73,9 +73,8 @@ static void flip_bit(struct rig *rig)
     MDB_env *env;
     MDB_txn *txn;
     MDB_dbi devices;
-    MDB_val value;
     char path[96];
-    uint8_t bytes[2048];
+    uint8_t bytes[PACKED_VALUE_MAX];
     rig_stop(rig);
     snprintf(path, sizeof(path), "%s/store.mdb", rig->dir);
     assert_int_equal(mdb_env_create(&env), 0);
@@ -83,14 +82,11 @@ static void flip_bit(struct rig *rig)
     assert_int_equal(mdb_env_open(env, path, MDB_NOSUBDIR, 0600), 0);
     assert_int_equal(mdb_txn_begin(env, NULL, 0, &txn), 0);
     assert_int_equal(mdb_dbi_open(txn, gw_table_name(GW_TABLE_DEVICES), 0, &devices), 0);
-    struct gw_key key = packed_row_key(txn, devices, DEVICE);
-    MDB_val k = {key.size, key.bytes};
-    assert_int_equal(mdb_get(txn, devices, &k, &value), 0);
-    assert_true(value.mv_size > 20 && value.mv_size <= sizeof(bytes));
-    memcpy(bytes, value.mv_data, value.mv_size);
-    bytes[20] ^= 1;
-    value.mv_data = bytes;
-    assert_int_equal(mdb_put(txn, devices, &k, &value, 0), 0);
+    struct packed_record record = packed_record_of(txn, devices, DEVICE);
+    MDB_val value = packed_value_of(txn, devices, &record, bytes);
+    assert_true(record.size > 20);
+    bytes[record.at + 8] ^= 1;
+    packed_value_put(txn, devices, &record, value);
     assert_int_equal(mdb_txn_commit(txn), 0);
     mdb_env_close(env);
 }

@@ -385,14 +385,15 @@ static void one_page(void **state)
     snprintf(dir, sizeof(dir), "%s/page", root);
     assert_int_equal(mkdir(dir, 0700), 0);
     path_in(dir, "store.mdb", path);
-    // All were put in one go, in the order of ids: rows count from 1.
-    struct gw_key key = gw_key_u64_u64(1501, 1500);
-    memcpy(record, key.bytes, key.size);
-    fill(1500, record + key.size, size_of(1500));
+    // Behind the bytes its id stands.
+    const uint64_t id = 1500;
+    const size_t size = size_of(id) + sizeof(id);
+    fill(id, record, size_of(id));
+    memcpy(record + size_of(id), &id, sizeof(id));
     uint8_t *copy = malloc(image_bytes);
     memcpy(copy, image, image_bytes);
     uint8_t *at;
-    while ((at = memmem(copy, image_bytes, record, key.size + size_of(1500))) != NULL) {
+    while ((at = memmem(copy, image_bytes, record, size)) != NULL) {
         memset(copy + ((size_t)(at - copy) & ~(size_t)4095), 0,
                4096); // older states of the page too
     }

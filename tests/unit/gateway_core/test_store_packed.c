@@ -25,7 +25,7 @@ static void test_put_replace_delete_restart(void **state)
     for (int turn = 0; turn < 3; turn++) {
         assert_int_equal(version_in(store, 3), 2);
         assert_int_equal(version_in(store, 4), 0);
-        assert_int_equal(rows_in(store), 4); // the dead ones lie there yet, and an end
+        assert_int_equal(records_in(store), 4); // the dead ones lie there yet, and an end
         assert_int_equal(gw_store_check(store, say, NULL), 0);
         gw_store_close(store);
         store = open_store(0, 0, true);
@@ -144,7 +144,7 @@ static void test_lean_store_keeps_few_dead_rows(void **state)
             group.changes[i] = (struct change){(at + i) * 7919 % devices, turn};
         }
         assert_int_equal(write_group(store, &group), BASE_OK);
-        uint64_t rows = at >= devices ? rows_in(store) : 0;
+        uint64_t rows = at >= devices ? records_in(store) : 0;
         most = rows > most ? rows : most;
     }
     print_message("%llu rows at most of %llu devices\n", (unsigned long long)most,
@@ -184,7 +184,7 @@ static void test_random_against_an_array(void **state)
             memcpy(versions, next, sizeof(versions));
             written += group.count;
         }
-        uint64_t rows = rows_in(store);
+        uint64_t rows = records_in(store);
         rows_most = rows > rows_most ? rows : rows_most;
         if (turn % 50 == 0) {
             check_all(store, versions);

@@ -1,6 +1,7 @@
 // Damaged rows of packed device records: they are left out, and no older row comes back, not over
 // restarts, compaction and salvage. And stores of older schemas, with a damaged record in them.
 #include "packed_rig.h"
+#include "packed_rows.h"
 
 #include "base/record_seal.h"
 
@@ -10,51 +11,82 @@
 
 enum place { PLACE_KEY, PLACE_ID, PLACE_BYTES, PLACE_SEAL, PLACE_COUNT };
 
-// One bit of the newest row of an id, in the table itself.
+// One bit of the newest record of an id, in the table itself, or of the key of its block.
 static void damage_newest(struct gw_store *store, uint64_t id, enum place place)
 {
     MDB_txn *txn;
-    uint8_t bytes[VALUE_MAX + 16];
-    MDB_val v;
+    uint8_t bytes[PACKED_VALUE_MAX];
     MDB_dbi rows = store->tables[GW_TABLE_DEVICES];
-    struct gw_key key =
-        gw_packed_key((struct gw_packed_place){gw_packed_row_of(&store->packed, id), id});
-    MDB_val k = {key.size, key.bytes};
     assert_int_equal(mdb_txn_begin(store->env, NULL, 0, &txn), 0);
-    assert_int_equal(mdb_get(txn, rows, &k, &v), 0);
-    assert_true(v.mv_size > 16 && v.mv_size <= sizeof(bytes));
-    memcpy(bytes, v.mv_data, v.mv_size);
-    v.mv_data = bytes;
-    size_t at[PLACE_COUNT] = {0, v.mv_size - 9, 9, v.mv_size - 1};
+    struct packed_record record = packed_record_of(txn, rows, id);
+    MDB_val v = packed_value_of(txn, rows, &record, bytes);
+    MDB_val k = {record.key.size, record.key.bytes};
+    assert_true(record.size > 16 + 12);
+    const size_t at[PLACE_COUNT] = {0, record.at + record.size - 12, record.at + 9,
+                                    record.at + record.size - 1};
     if (place == PLACE_KEY) {
         assert_int_equal(mdb_del(txn, rows, &k, NULL), 0);
-        key.bytes[16] ^= 1; // of the id
+        record.key.bytes[4] ^= 1; // of the number
     } else {
         bytes[at[place]] ^= 1;
     }
-    assert_int_equal(mdb_put(txn, rows, &k, &v, 0), 0);
+    packed_value_put(txn, rows, &record, v);
     assert_int_equal(mdb_txn_commit(txn), 0);
 }
 
+// Much is written beside 10 to 13, so that their blocks are moved.
+static struct gw_store *write_beside(struct gw_store *store, uint64_t *versions)
+{
+    for (uint64_t turn = 0; turn < 300; turn++) {
+        struct group group = {.count = PUTS_MAX};
+        for (uint32_t i = 0; i < PUTS_MAX; i++) {
+            const uint64_t id = 100 + i; // 13 lies as quiet as 12
+            group.changes[i] = (struct change){id, turn * PUTS_MAX + i + 1};
+            versions[id] = group.changes[i].version;
+        }
+        assert_int_equal(write_group(store, &group), BASE_OK);
+        if (turn % 100 == 50) {
+            gw_store_close(store);
+            store = open_store(0, 0, true);
+        }
+        assert_int_equal(version_in(store, 12), 0);
+    }
+    return store;
+}
+
+// 10 to 13 three times, alone or in a block of all, with a newest record of 12 that is damaged.
+static struct gw_store *make_damaged(enum place place, bool together, uint64_t *versions)
+{
+    struct gw_store *store = open_store(0, 0, true);
+    memset(versions, 0, IDS * sizeof(*versions));
+    for (uint64_t version = 1; version <= 3; version++) {
+        struct group group = {.count = 0};
+        for (uint64_t id = 13; id >= 10; id--) {
+            group.changes[group.count++] = (struct change){id, versions[id] = version};
+            if (!together || id == 10) {
+                assert_int_equal(write_group(store, &group), BASE_OK);
+                group.count = 0;
+            }
+        }
+    }
+    damage_newest(store, 12, place);
+    gw_store_close(store);
+    for (uint64_t id = 10; id < 14; id++) {
+        const bool lost = id == 12 || (together && place == PLACE_KEY);
+        versions[id] = lost ? 0 : versions[id];
+    }
+    return open_store(0, 0, true);
+}
+
 // The record is left out, and none of before comes back: not by id, not in walks, not over
-// restarts, not when rows before it went. Its neighbour, whose id is one bit away, is as it was.
+// restarts, not when blocks before its went. Its neighbour, whose id is one bit away, is as it was.
 static void test_damaged_newest_row(void **state)
 {
     (void)state;
     static uint64_t versions[IDS];
-    for (enum place place = PLACE_KEY; place < PLACE_COUNT; place++) {
+    for (unsigned trial = 0; trial < 2 * PLACE_COUNT; trial++) {
         assert_int_equal(make_dir(NULL), 0);
-        struct gw_store *store = open_store(0, 0, true);
-        memset(versions, 0, sizeof(versions));
-        for (uint64_t version = 1; version <= 3; version++) {
-            for (uint64_t id = 13; id >= 10; id--) {
-                assert_int_equal(write_one(store, id, versions[id] = version), BASE_OK);
-            }
-        }
-        damage_newest(store, 12, place);
-        gw_store_close(store);
-        versions[12] = 0;
-        store = open_store(0, 0, true);
+        struct gw_store *store = make_damaged((enum place)(trial / 2), trial % 2 != 0, versions);
         assert_true(gw_store_check(store, say, NULL) > 0);
         for (uint64_t id = 10; id < 14; id++) {
             assert_int_equal(version_in(store, id), versions[id]);
@@ -62,25 +94,15 @@ static void test_damaged_newest_row(void **state)
         struct gw_store_stats stats;
         gw_store_stats(store, &stats);
         assert_true(stats.damaged > 0);
-        // Much is written beside it, so that rows are removed and moved.
-        for (uint64_t turn = 0; turn < 300; turn++) {
-            struct group group = {.count = PUTS_MAX};
-            for (uint32_t i = 0; i < PUTS_MAX; i++) {
-                const uint64_t id = 100 + i; // 13 lies as quiet as 12
-                group.changes[i] = (struct change){id, turn * PUTS_MAX + i + 1};
-                versions[id] = group.changes[i].version;
-            }
-            assert_int_equal(write_group(store, &group), BASE_OK);
-            if (turn % 100 == 50) {
-                gw_store_close(store);
-                store = open_store(0, 0, true);
-            }
-            assert_int_equal(version_in(store, 12), 0);
-        }
+        store = write_beside(store, versions);
         for (uint64_t id = 10; id < 14; id++) {
             assert_int_equal(version_in(store, id), versions[id]);
         }
-        assert_int_equal(write_one(store, 12, versions[12] = 99), BASE_OK); // begins anew
+        for (uint64_t id = 10; id < 14; id++) { // begins anew
+            if (versions[id] == 0) {
+                assert_int_equal(write_one(store, id, versions[id] = 99), BASE_OK);
+            }
+        }
         check_all(store, versions);
         gw_store_close(store);
         store = open_store(0, 0, true);
@@ -106,8 +128,8 @@ static void test_key_behind_all_others(void **state)
             assert_int_equal(write_one(store, id, versions[id] = 1), BASE_OK);
         }
         MDB_txn *txn;
-        struct gw_key key = gw_packed_key(
-            (struct gw_packed_place){highest != 0 ? UINT64_MAX : UINT64_MAX >> 1, 50});
+        struct gw_key key =
+            gw_block_key(highest != 0 ? GW_BLOCK_NUMBER_MAX + 1 : GW_BLOCK_NUMBER_MAX / 2);
         MDB_val k = {key.size, key.bytes};
         MDB_val v = {3, (void *)(uintptr_t) "odd"};
         key.bytes[0] = highest != 0 ? key.bytes[0] : 0x41;
@@ -136,7 +158,8 @@ static void count_texts(void *ctx, const char *text)
     (*(unsigned *)ctx)++;
 }
 
-// What salvage leaves behind does not come back as it was before, and deleted ones stay so.
+// What salvage leaves behind does not come back as it was before, and deleted ones stay so. A block
+// under a key that lost a bit is known by its seals.
 static void test_salvage_brings_nothing_back(void **state)
 {
     (void)state;
@@ -152,14 +175,13 @@ static void test_salvage_brings_nothing_back(void **state)
     damage_newest(store, 12, PLACE_BYTES);
     damage_newest(store, 16, PLACE_KEY);
     versions[12] = 0;
-    versions[16] = 0;
     gw_store_close(store);
     struct base_error error = {0};
     uint64_t copied = 0;
     unsigned told = 0;
     assert_int_equal(gw_store_salvage(dir, count_texts, &told, &copied, &error), BASE_OK);
     assert_int_equal(told, 2);
-    assert_int_equal(copied, 7);
+    assert_int_equal(copied, 8);
     store = open_store(0, 0, true);
     check_all(store, versions);
     assert_int_equal(gw_store_check(store, say, NULL), 0);
@@ -332,6 +354,51 @@ static void assert_salvaged(const uint64_t *versions, uint64_t records, unsigned
     gw_store_close(store);
 }
 
+// What neither records nor sums tell is no store to work with: it is not opened, and salvage saves
+// the other blocks.
+static void test_block_that_nobody_knows(void **state)
+{
+    (void)state;
+    static uint64_t versions[IDS];
+    uint8_t bytes[PACKED_VALUE_MAX];
+    struct gw_store *store = open_store(0, 0, true);
+    memset(versions, 0, sizeof(versions));
+    for (uint64_t first = 0; first < 128; first += PUTS_MAX) {
+        struct group group = {.count = PUTS_MAX};
+        for (uint32_t i = 0; i < PUTS_MAX; i++) {
+            group.changes[i] = (struct change){first + i, versions[first + i] = 1};
+        }
+        assert_int_equal(write_group(store, &group), BASE_OK);
+    }
+    MDB_txn *txn;
+    struct gw_key key = gw_block_key(2);
+    MDB_val k = {key.size, key.bytes};
+    MDB_val v;
+    struct gw_block_view view;
+    struct gw_block_room room;
+    assert_int_equal(mdb_txn_begin(store->env, NULL, 0, &txn), 0);
+    assert_int_equal(mdb_get(txn, store->tables[GW_TABLE_DEVICES], &k, &v), 0);
+    assert_true(gw_block_open(k, v, &view));
+    assert_true(view.count > 8);
+    for (uint32_t i = 0; i < view.count; i++) {
+        versions[gw_block_get(&view, i, &room).id] = 0;
+    }
+    memcpy(bytes, v.mv_data, v.mv_size);
+    memset(bytes + 200, 0, 1500);
+    v.mv_data = bytes;
+    assert_int_equal(mdb_put(txn, store->tables[GW_TABLE_DEVICES], &k, &v, 0), 0);
+    assert_int_equal(mdb_txn_commit(txn), 0);
+    gw_store_close(store);
+    for (int writes = 0; writes < 2; writes++) {
+        const struct gw_store_options options = {
+            .dir = dir, .read_only = writes == 0, .no_thread = true};
+        struct base_error error = {0};
+        assert_int_equal(gw_store_open(&options, &store, &error), BASE_ERR_CORRUPT);
+        assert_non_null(strstr(error.text, "salvage --help`"));
+    }
+    assert_salvaged(versions, 128 - view.count, 1);
+}
+
 // Some records, some of them deleted.
 static void make_store(uint64_t *versions)
 {
@@ -410,28 +477,105 @@ static void test_rows_under_an_older_number(void **state)
     assert_int_equal(remove_dir(NULL), 0);
 }
 
-// Its device records are wider; nothing else is another, so nothing is moved.
-static void test_the_last_schema_is_raised(void **state)
+// ---- Rows of their own
+
+// A row as stores of schema 5 and 6 have them, damaged at a byte of it, which may be of its id in
+// the key; no version: it ends the record.
+static void put_row(MDB_txn *txn, MDB_dbi rows, uint64_t row, struct change change, int damage)
+{
+    uint8_t bytes[VALUE_MAX + 8 + BASE_SEAL_BYTES];
+    struct gw_key key = gw_key_u64_u64(row, change.id);
+    size_t size = change.version != 0 ? fill(change.id, change.version, bytes) : 0;
+    for (unsigned i = 0; i < 8; i++) {
+        bytes[size++] = (uint8_t)(change.id >> (56 - 8 * i));
+    }
+    base_record_seal("devices", (struct base_span){key.bytes, key.size},
+                     (struct base_span){bytes, size}, bytes + size);
+    MDB_val k = {key.size, key.bytes};
+    MDB_val v = {size + BASE_SEAL_BYTES, bytes};
+    if (damage > 0) {
+        bytes[damage] ^= 1;
+    } else if (damage < 0) {
+        key.bytes[16] ^= 64;
+    }
+    assert_int_equal(mdb_put(txn, rows, &k, &v, 0), 0);
+}
+
+// A store of such rows: of 30 devices twice, one of them ended, and one damaged in its bytes and
+// one in its key, both of whose older rows must not come back.
+static void make_rows(uint8_t schema, uint64_t *versions)
+{
+    MDB_env *env;
+    MDB_txn *txn;
+    MDB_dbi rows;
+    char path[96];
+    uint64_t row = 0;
+    memset(versions, 0, IDS * sizeof(*versions));
+    gw_store_close(open_store(0, 0, true));
+    assert_int_equal(schema_on_disk(schema), GW_STORE_SCHEMA);
+    snprintf(path, sizeof(path), "%s/store.mdb", dir);
+    assert_int_equal(mdb_env_create(&env), 0);
+    assert_int_equal(mdb_env_set_maxdbs(env, 64), 0);
+    assert_int_equal(mdb_env_open(env, path, MDB_NOSUBDIR, 0600), 0);
+    assert_int_equal(mdb_txn_begin(env, NULL, 0, &txn), 0);
+    assert_int_equal(mdb_dbi_open(txn, "devices", 0, &rows), 0);
+    for (uint64_t version = 1; version <= 2; version++) {
+        for (uint64_t id = 0; id < 30; id++) {
+            const uint64_t now = version == 2 && id == 7 ? 0 : version;
+            const int damage = version == 1 ? 0 : id == 11 ? 9 : id == 12 ? -1 : 0;
+            put_row(txn, rows, ++row, (struct change){id, now}, damage);
+            versions[id] = damage != 0 ? 0 : now;
+        }
+    }
+    assert_int_equal(mdb_txn_commit(txn), 0);
+    mdb_env_close(env);
+}
+
+// They become blocks, each device's last row of them; what was damaged stays so.
+static void test_rows_become_blocks(void **state)
 {
     (void)state;
-    const struct gw_store_options look = {.dir = dir, .read_only = true};
-    struct gw_store *store = NULL;
-    struct base_error error = {0};
+    static uint64_t versions[IDS];
+    for (uint8_t schema = GW_STORE_SCHEMA_WIDE; schema <= GW_STORE_SCHEMA_ROWS; schema++) {
+        const struct gw_store_options look = {.dir = dir, .read_only = true};
+        struct gw_store *store = NULL;
+        struct base_error error = {0};
+        char before[96];
+        assert_int_equal(make_dir(NULL), 0);
+        make_rows(schema, versions);
+        assert_int_equal(gw_store_open(&look, &store, &error), BASE_ERR_UNSUPPORTED);
+        assert_non_null(strstr(error.text, "a gateway rewrites it"));
+        store = open_store(0, 0, true);
+        for (int turn = 0; turn < 2; turn++) {
+            for (uint64_t id = 0; id < IDS; id++) {
+                assert_int_equal(version_in(store, id), versions[id]);
+            }
+            assert_int_equal(gw_store_check(store, say, NULL), 2);
+            assert_int_equal(records_in(store), 29); // none for the one that was ended
+            gw_store_close(store);
+            store = open_store(0, 0, true);
+        }
+        snprintf(before, sizeof(before), "%s/store.mdb.before-%u", dir, GW_STORE_SCHEMA);
+        assert_int_equal(access(before, F_OK), 0);
+        assert_int_equal(write_one(store, 11, versions[11] = 5), BASE_OK);
+        assert_int_equal(write_one(store, 12, versions[12] = 5), BASE_OK);
+        check_all(store, versions);
+        assert_int_equal(gw_store_check(store, say, NULL), 0);
+        gw_store_close(store);
+        assert_int_equal(schema_on_disk(GW_STORE_SCHEMA + 1), GW_STORE_SCHEMA);
+        assert_int_equal(gw_store_open(&look, &store, &error), BASE_ERR_UNSUPPORTED);
+        assert_int_equal(remove_dir(NULL), 0);
+    }
+}
+
+// Salvage of such a store leaves the damaged ones behind and brings nothing back.
+static void test_rows_are_salvaged(void **state)
+{
+    (void)state;
+    static uint64_t versions[IDS];
     assert_int_equal(make_dir(NULL), 0);
-    store = open_store(0, 0, true);
-    assert_int_equal(write_one(store, 7, 5), BASE_OK);
-    gw_store_close(store);
-    assert_int_equal(schema_on_disk(GW_STORE_SCHEMA_WIDE), GW_STORE_SCHEMA);
-    assert_int_equal(gw_store_open(&look, &store, &error), BASE_OK); // who reads changes nothing
-    assert_int_equal(version_in(store, 7), 5);
-    gw_store_close(store);
-    assert_int_equal(schema_on_disk(GW_STORE_SCHEMA_WIDE), GW_STORE_SCHEMA_WIDE);
-    store = open_store(0, 0, true);
-    assert_int_equal(version_in(store, 7), 5);
-    assert_int_equal(gw_store_check(store, say, NULL), 0);
-    gw_store_close(store);
-    assert_int_equal(schema_on_disk(GW_STORE_SCHEMA + 1), GW_STORE_SCHEMA);
-    assert_int_equal(gw_store_open(&look, &store, &error), BASE_ERR_UNSUPPORTED);
+    make_rows(GW_STORE_SCHEMA_ROWS, versions);
+    assert_salvaged(versions, 27, 2);
     assert_int_equal(remove_dir(NULL), 0);
 }
 
@@ -532,7 +676,7 @@ static void test_killed_while_it_compacts(void **state)
         }
         check_all(store, versions);
         assert_int_equal(gw_store_check(store, say, NULL), 0);
-        assert_true(rows_in(store) < 4096);
+        assert_true(records_in(store) < 4096);
         gw_store_close(store);
     }
     assert_true(turn * KILL_IDS > 10000); // more rows than are ever kept
@@ -543,10 +687,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_damaged_newest_row),
         cmocka_unit_test(test_key_behind_all_others),
+        cmocka_unit_test_setup_teardown(test_block_that_nobody_knows, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_killed_while_it_compacts, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_salvage_brings_nothing_back, make_dir, remove_dir),
         cmocka_unit_test(test_older_schemas_are_rewritten),
-        cmocka_unit_test(test_the_last_schema_is_raised),
+        cmocka_unit_test(test_rows_become_blocks),
+        cmocka_unit_test(test_rows_are_salvaged),
         cmocka_unit_test(test_each_bit_of_the_number),
         cmocka_unit_test(test_the_number_of_an_older_store),
         cmocka_unit_test(test_rows_under_an_older_number),
