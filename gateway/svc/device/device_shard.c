@@ -27,6 +27,30 @@ void gw_shard_init(struct gw_device_shard *shard, const struct base_hash_key *ke
     shard->free_first = GW_NO_ENTRY;
 }
 
+// ---- The index
+
+#define INDEX_FREE ((1u << 8 * GW_INDEX_BYTES) - 1)
+_Static_assert(GW_DEVICES_MAX / GW_DEVICE_TABLE_SHARDS < INDEX_FREE, "a place has a number");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the low bytes come first");
+
+static size_t index_bytes(uint32_t size)
+{
+    return (size_t)size * GW_INDEX_BYTES + 1; // the last number is read with a byte behind it
+}
+
+// An entry's number; INDEX_FREE: the place has none.
+static uint32_t index_get(const uint8_t *index, uint32_t at)
+{
+    uint32_t number;
+    memcpy(&number, index + (size_t)at * GW_INDEX_BYTES, sizeof(number));
+    return number & INDEX_FREE;
+}
+
+static void index_set(uint8_t *index, uint32_t at, uint32_t number)
+{
+    memcpy(index + (size_t)at * GW_INDEX_BYTES, &number, GW_INDEX_BYTES);
+}
+
 // ---- Marks
 
 static uint32_t more_places(const struct gw_device_entry *entry)
@@ -133,9 +157,10 @@ struct gw_device_entry *gw_shard_find(struct gw_device_shard *shard, uint64_t ha
     uint32_t mask = shard->index_size - 1;
     uint32_t steps = 0;
     struct gw_device_entry *entry = NULL;
-    for (uint32_t at = (uint32_t)hash & mask; shard->index[at] != GW_NO_ENTRY;
+    uint32_t at = (uint32_t)hash & mask;
+    for (uint32_t number; (number = index_get(shard->index, at)) != INDEX_FREE;
          at = (at + 1) & mask) {
-        entry = gw_shard_entry(shard, shard->index[at]);
+        entry = gw_shard_entry(shard, number);
         if (entry->device_id == device_id) {
             break;
         }
@@ -149,7 +174,8 @@ struct gw_device_entry *gw_shard_find(struct gw_device_shard *shard, uint64_t ha
 void gw_shard_prefetch_place(const struct gw_device_shard *shard, uint64_t hash)
 {
     if (shard->index_size != 0) {
-        __builtin_prefetch(&shard->index[(uint32_t)hash & (shard->index_size - 1)]);
+        const uint32_t at = (uint32_t)hash & (shard->index_size - 1);
+        __builtin_prefetch(shard->index + (size_t)at * GW_INDEX_BYTES);
     }
 }
 
@@ -158,8 +184,8 @@ void gw_shard_prefetch_entry(const struct gw_device_shard *shard, uint64_t hash)
     if (shard->index_size == 0) {
         return;
     }
-    uint32_t number = shard->index[(uint32_t)hash & (shard->index_size - 1)];
-    if (number != GW_NO_ENTRY) {
+    uint32_t number = index_get(shard->index, (uint32_t)hash & (shard->index_size - 1));
+    if (number != INDEX_FREE) {
         __builtin_prefetch(gw_shard_entry(shard, number), 1);
     }
 }
@@ -167,21 +193,21 @@ void gw_shard_prefetch_entry(const struct gw_device_shard *shard, uint64_t hash)
 static bool grow_index(struct gw_device_shard *shard)
 {
     uint32_t wanted = shard->index_size == 0 ? INDEX_FIRST : shard->index_size * 2;
-    uint32_t *index = malloc((size_t)wanted * sizeof(*index));
+    uint8_t *index = malloc(index_bytes(wanted));
     if (index == NULL) {
         return false;
     }
-    memset(index, 0xff, (size_t)wanted * sizeof(*index));
+    memset(index, 0xff, index_bytes(wanted));
     for (uint32_t i = 0; i < shard->count; i++) {
         if (!gw_shard_entry(shard, i)->used) {
             continue;
         }
         uint32_t at = (uint32_t)base_keyed64_u64(&shard->key, gw_shard_entry(shard, i)->device_id) &
                       (wanted - 1);
-        while (index[at] != GW_NO_ENTRY) {
+        while (index_get(index, at) != INDEX_FREE) {
             at = (at + 1) & (wanted - 1);
         }
-        index[at] = i;
+        index_set(index, at, i);
     }
     free(shard->index);
     shard->index = index;
@@ -240,10 +266,10 @@ struct gw_device_entry *gw_shard_add(struct gw_device_shard *shard, uint64_t has
     }
     uint32_t mask = shard->index_size - 1;
     uint32_t at = (uint32_t)hash & mask;
-    while (shard->index[at] != GW_NO_ENTRY) {
+    while (index_get(shard->index, at) != INDEX_FREE) {
         at = (at + 1) & mask;
     }
-    shard->index[at] = number;
+    index_set(shard->index, at, number);
     shard->live++;
     struct gw_device_entry *entry = gw_shard_entry(shard, number);
     *entry = (struct gw_device_entry){.device_id = device_id, .used = true};
@@ -255,7 +281,7 @@ static uint32_t place_of(const struct gw_device_shard *shard, const struct gw_de
 {
     uint32_t mask = shard->index_size - 1;
     uint32_t at = (uint32_t)base_keyed64_u64(&shard->key, entry->device_id) & mask;
-    while (gw_shard_entry(shard, shard->index[at]) != entry) {
+    while (gw_shard_entry(shard, index_get(shard->index, at)) != entry) {
         at = (at + 1) & mask;
     }
     return at;
@@ -263,7 +289,7 @@ static uint32_t place_of(const struct gw_device_shard *shard, const struct gw_de
 
 void gw_shard_set_dirty(struct gw_device_shard *shard, struct gw_device_entry *entry)
 {
-    const uint32_t number = shard->index[place_of(shard, entry)];
+    const uint32_t number = index_get(shard->index, place_of(shard, entry));
     uint64_t *word = &shard->dirty[number / WORD_BITS];
     base_assert(!entry->dirty);
     base_assert((*word >> number % WORD_BITS & 1) == 0);
@@ -305,23 +331,24 @@ uint32_t gw_shard_dirty_bits(const struct gw_device_shard *shard)
 static void close_hole(struct gw_device_shard *shard, uint32_t hole)
 {
     uint32_t mask = shard->index_size - 1;
-    for (uint32_t next = (hole + 1) & mask; shard->index[next] != GW_NO_ENTRY;
+    uint32_t next = (hole + 1) & mask;
+    for (uint32_t number; (number = index_get(shard->index, next)) != INDEX_FREE;
          next = (next + 1) & mask) {
-        uint64_t id = gw_shard_entry(shard, shard->index[next])->device_id;
+        uint64_t id = gw_shard_entry(shard, number)->device_id;
         uint32_t home = (uint32_t)base_keyed64_u64(&shard->key, id) & mask;
         if (((next - home) & mask) >= ((next - hole) & mask)) {
-            shard->index[hole] = shard->index[next];
+            index_set(shard->index, hole, number);
             hole = next;
         }
     }
-    shard->index[hole] = GW_NO_ENTRY;
+    index_set(shard->index, hole, INDEX_FREE);
 }
 
 void gw_shard_remove(struct gw_device_shard *shard, struct gw_device_entry *entry)
 {
     base_assert(!entry->dirty);
     uint32_t at = place_of(shard, entry);
-    uint32_t number = shard->index[at];
+    uint32_t number = index_get(shard->index, at);
     close_hole(shard, at);
     shard->extra_marks -= more_places(entry);
     marks_free(entry);

@@ -14,6 +14,7 @@
 #define GW_SHARD_CHUNK  256u
 #define GW_SHARD_MARKS  1u // in the entry itself
 #define GW_NO_ENTRY     UINT32_MAX
+#define GW_INDEX_BYTES  3u // of a number in the index
 #define GW_ROOM_BITS    9  // of a number of tasks, WIRE_PROFILE_TASKS_MAX among them
 #define GW_ATTRS_BITS   19 // of a number in the pool of attributes
 #define GW_UNSAVED_BITS 12 // of what the record's time is behind, GW_LAST_SEEN_SAVE_S among them
@@ -77,7 +78,7 @@ struct gw_device_shard {
     uint32_t count; // entries there ever were at once: numbers are below
     uint32_t live;  // ... of which these are in use
     uint32_t free_first;
-    uint32_t *index; // entry numbers, GW_NO_ENTRY: free
+    uint8_t *index; // places of three bytes (device_shard.c): entry numbers
     uint32_t index_size;
     uint64_t *dirty; // a bit an entry: it is dirty
     uint32_t dirty_count;

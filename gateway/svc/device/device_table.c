@@ -741,7 +741,7 @@ uint64_t gw_device_table_bytes(struct gw_device_table *table)
         bytes +=
             (uint64_t)shard->chunk_count * (sizeof(struct gw_device_chunk) +
                                             sizeof(struct gw_device_entry *) + GW_SHARD_CHUNK / 8);
-        bytes += (uint64_t)shard->index_size * sizeof(uint32_t);
+        bytes += (uint64_t)shard->index_size * GW_INDEX_BYTES;
         bytes += (uint64_t)shard->extra_marks * sizeof(struct gw_device_mark);
         pthread_mutex_unlock(&shard->lock);
     }

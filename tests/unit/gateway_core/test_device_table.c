@@ -50,7 +50,7 @@ static void test_a_million_devices(void **state)
     assert_int_equal(gw_device_table_dirty(table), MANY);
     uint64_t bytes = gw_device_table_bytes(table);
     print_message("%.1f bytes a device\n", (double)bytes / MANY);
-    assert_true(bytes / MANY <= 66);
+    assert_true(bytes / MANY <= 63);
     assert_true(gw_device_table_validate(table));
     struct gw_device_snapshot *taken = calloc(4096, sizeof(*taken));
     assert_non_null(taken);
