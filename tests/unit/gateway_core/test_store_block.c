@@ -176,6 +176,40 @@ static void test_each_bit_of_a_key(void **state)
     }
 }
 
+// Each is sealed for its place: two that changed places are none of them.
+static void test_records_that_changed_places(void **state)
+{
+    (void)state;
+    const size_t size = 12; // of a record that ends its device's
+    static const uint32_t others[] = {1, 2, 3};
+    for (size_t n = 0; n < TEST_COUNT(others); n++) {
+        struct gw_block block = {.number = 0};
+        uint8_t kept[12];
+        uint64_t place;
+        gw_block_begin(&block, 9);
+        for (uint32_t i = 0; i < 4; i++) {
+            assert_int_equal(
+                gw_block_add(&block, id_of(i), (struct base_span){NULL, 0}, false, &place), 0);
+        }
+        memcpy(kept, block.body, size);
+        memcpy(block.body, block.body + others[n] * size, size);
+        memcpy(block.body + others[n] * size, kept, size);
+        MDB_val value = {17 + 2 * 4 + block.body_bytes, value_bytes};
+        memcpy(value_bytes, block.lanes, 16);
+        value_bytes[16] = 4;
+        memcpy(value_bytes + 17, block.ends, 2 * 4);
+        memcpy(value_bytes + 17 + 2 * 4, block.body, block.body_bytes);
+        gw_block_done(&block);
+        key = gw_block_key(9);
+        struct gw_block_view view;
+        struct gw_block_room room;
+        assert_true(gw_block_open((MDB_val){key.size, key.bytes}, value, &view));
+        for (uint32_t i = 0; i < 4; i++) {
+            assert_int_equal(gw_block_get(&view, i, &room).sound, i != 0 && i != others[n]);
+        }
+    }
+}
+
 // A hole is never taken for records: they are left out, or it is said that nobody knows whose.
 static unsigned zero_ranges(void)
 {
@@ -269,6 +303,7 @@ int main(void)
         cmocka_unit_test(test_each_bit_of_alike_records),
         cmocka_unit_test(test_each_bit_of_a_key),
         cmocka_unit_test(test_zeroed_ranges),
+        cmocka_unit_test(test_records_that_changed_places),
         cmocka_unit_test(test_what_is_no_block),
         cmocka_unit_test(test_room),
     };
