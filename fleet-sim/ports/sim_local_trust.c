@@ -158,7 +158,12 @@ enum base_status sim_local_trust_init(struct sim_local_trust *trust, const uint8
     }
     struct base_str scenario = wire_scenario_of(release->task_name);
     BASE_TRY(snapshot_make(trust, scenario));
-    return timestamp_make(trust, scenario);
+    BASE_TRY(timestamp_make(trust, scenario));
+    wire_next_head(trust->timestamp_bytes, trust->next);
+    memcpy(trust->next + WIRE_NEXT_HEAD_BYTES, trust->timestamp, trust->timestamp_bytes);
+    memcpy(trust->next + WIRE_NEXT_HEAD_BYTES + trust->timestamp_bytes, trust->snapshot,
+           trust->snapshot_bytes);
+    return BASE_OK;
 }
 
 enum base_status sim_local_trust_release(const struct sim_local_trust *trust,
@@ -210,6 +215,14 @@ const uint8_t *sim_local_trust_meta(const struct sim_local_trust *trust, struct 
     *out_size = 0;
     if (!trust->on) {
         return NULL;
+    }
+    if (base_str_starts(path, BASE_STR("/v1/meta/next/"))) {
+        // There is no next root, and no scenario but one, so whoever names one names that.
+        size_t at = sizeof("/v1/meta/next/") - 1;
+        bool named = memchr(path.data + at, '/', path.size - at) != NULL;
+        *out_size = WIRE_NEXT_HEAD_BYTES + trust->timestamp_bytes;
+        *out_size += named ? trust->snapshot_bytes : 0;
+        return trust->next;
     }
     if (base_str_equal(path, BASE_STR("/v1/meta/timestamp"))) {
         *out_size = trust->timestamp_bytes;

@@ -23,6 +23,7 @@ struct sim_local_trust {
     size_t snapshot_bytes;
     uint8_t timestamp[WIRE_STATEMENT_BYTES_MAX * 2];
     uint8_t snapshot[WIRE_STATEMENT_BYTES_MAX * 2];
+    uint8_t next[WIRE_NEXT_HEAD_BYTES + WIRE_STATEMENT_BYTES_MAX * 4]; // both in one answer
 };
 
 // What is signed as this process does, and by which keys.

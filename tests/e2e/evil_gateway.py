@@ -182,6 +182,20 @@ def timestamp(fields):
             varint(len(fields["kills"])) + b"".join(fields["kills"]))
 
 
+NEXT = "/v1/meta/next/"  # and the number of a root, perhaps / and a scenario
+
+
+def open_next(data):
+    """(timestamp, snapshot), envelopes both; the second may be empty."""
+    reader = Reader(data)
+    assert reader.number(1) == 2
+    return reader.take(reader.number(2)), data[reader.at:]
+
+
+def next_answer(timestamp_envelope, snapshot_envelope):
+    return bytes([2]) + struct.pack("<H", len(timestamp_envelope)) + timestamp_envelope + snapshot_envelope
+
+
 def open_report(data):
     """[{device, kind, task, rollout, code, detail}, ...]"""
     reader = Reader(data)

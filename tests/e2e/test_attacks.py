@@ -239,31 +239,44 @@ class Attacks(unittest.TestCase):
         self.refused("rollback: an order to a version below the floor", ROLLBACK, "(ROLLBACK)", output, log)
         self.assertRegex(output, r"state shop/score active [0-9a-f]{64} previous")
 
-    def timestamp_hook(self, change):
-        def hook(request, forward):
-            if request.path != "/v1/meta/timestamp":
-                return None
-            fields = evil.open_timestamp(evil.open_envelope(forward()[2])[1])
+    def timestamp_hook(self, change, apart=False):
+        """Changes the timestamp and signs it with the stolen key, where it comes with the snapshot; `apart`: as a gateway would
+        that does not know that question."""
+        def sign(stamp):
+            fields = evil.open_timestamp(evil.open_envelope(stamp)[1])
             change(fields)
-            return 200, self.key["timestamp"].envelope(evil.TIMESTAMP, evil.timestamp(fields))
+            return self.key["timestamp"].envelope(evil.TIMESTAMP, evil.timestamp(fields))
+
+        def hook(request, forward):
+            if request.path == "/v1/meta/timestamp":
+                return 200, sign(forward()[2])
+            if not request.path.startswith(evil.NEXT):
+                return None
+            if apart:
+                return 404, b""
+            stamp, snapshot = evil.open_next(forward()[2])
+            return 200, evil.next_answer(sign(stamp), snapshot)
         return hook
 
     def test_06_frozen(self):
         def change(fields):
             fields["issued_s"] = int(time.time()) - 3600
             fields["expires_s"] = int(time.time()) - 60
-        output, log = self.run_device("0000000000000600", self.timestamp_hook(change))
-        self.refused("freeze: a timestamp that ran out", FROZEN, "(FROZEN)", output, log)
+        for apart in (False, True):
+            output, log = self.run_device(f"000000000000060{apart:d}", self.timestamp_hook(change, apart))
+            self.refused("freeze: a timestamp that ran out" + ", asked for apart" * apart, FROZEN, "(FROZEN)", output, log)
 
     def test_07_timestamp_goes_back(self):
-        self.run_device("0000000000000700", None)
+        for apart in (False, True):
+            self.run_device(f"000000000000070{apart:d}", None)
         fresh = self.release(OTHER, 1, stages=OPEN)  # makes the gateway sign a newer timestamp
         self.addCleanup(self.stack.walle, "rollout", "abort", fresh, "--reason", "enough")
 
         def change(fields):
             fields["version"] = 1
-        output, log = self.run_device("0000000000000700", self.timestamp_hook(change))
-        self.refused("rollback: an older timestamp", ROLLBACK, "(ROLLBACK)", output, log)
+        for apart in (True, False):
+            output, log = self.run_device(f"000000000000070{apart:d}", self.timestamp_hook(change, apart))
+            self.refused("rollback: an older timestamp" + ", asked for apart" * apart, ROLLBACK, "(ROLLBACK)", output, log)
         why = self.stack.walle("device", "why", "0000000000000700", "--task", OTHER).stdout
         self.assertRegex(why, r"it refused what the gateway told it, \d+ s ago, and asks again at each check-in: timestamp: ")
 
@@ -303,9 +316,34 @@ class Attacks(unittest.TestCase):
                 yield bytes(4096)
 
         def hook(request, _):
-            return (200, endless()) if request.path == "/v1/meta/timestamp" else None
+            return (200, endless()) if request.path.startswith(evil.NEXT) else None
         output, log = self.run_device("0000000000000a00", hook)
+        self.refused("endless data: metadata without end", TOO_LARGE, "(TOO_LARGE)", output, log)
+
+        def apart(request, _):
+            if request.path.startswith(evil.NEXT):
+                return 404, b""
+            return (200, endless()) if request.path == "/v1/meta/timestamp" else None
+        output, log = self.run_device("0000000000000a01", apart)
         self.refused("endless data: a timestamp without end", TOO_LARGE, "(TOO_LARGE)", output, log)
+
+    def test_10a_endless_snapshot(self):
+        """Behind a true timestamp: it is cut at the signed length, and the true one is asked for."""
+        served = []
+
+        def endless(stamp):
+            yield evil.next_answer(stamp, b"")
+            for _ in range(100000):
+                served.append(1)
+                yield bytes(4096)
+
+        def hook(request, forward):
+            return (200, endless(evil.open_next(forward()[2])[0])) if request.path.startswith(evil.NEXT) else None
+        output, log = self.run_device("0000000000000a02", hook)
+        self.assertIn('"version":3', output, log)
+        self.assertLess(len(served), 5000)
+        type(self).expected += 1
+        REFUSED.append(("endless data: a snapshot without end", "cut at the signed length"))
 
     def test_11_endless_content(self):
         served = []
@@ -661,6 +699,15 @@ class Attacks(unittest.TestCase):
 
     # ---- Lost keys. Last: it changes the root for good.
 
+    @staticmethod
+    def root_hook(content, apart):
+        """Says that this is root 2, whichever way it is asked for."""
+        def hook(request, _):
+            if apart and request.path.startswith(evil.NEXT):
+                return 404, b""
+            return (200, content) if request.path == "/v1/meta/root/2" or request.path.startswith(evil.NEXT + "2/") else None
+        return hook
+
     def test_30_one_root_key_stolen(self):
         path = self.stack.path
         stolen = json.loads(self.stack.walle("root", "show", path("root.1"), "-o", "json").stdout)
@@ -671,10 +718,10 @@ class Attacks(unittest.TestCase):
         with open(path("root.evil"), "rb") as file:
             content = file.read()
 
-        def hook(request, _):
-            return (200, content) if request.path == "/v1/meta/root/2" else None
-        output, log = self.run_device("0000000000001e00", hook)
-        self.refused("key compromise: one of three root keys", THRESHOLD, "root refused", output, log)
+        for apart in (False, True):
+            output, log = self.run_device(f"0000000000001e0{apart:d}", self.root_hook(content, apart))
+            self.refused("key compromise: one of three root keys" + ", asked for apart" * apart, THRESHOLD, "root refused", output,
+                         log)
 
     def test_31_root_version_skipped(self):
         path = self.stack.path
@@ -685,10 +732,9 @@ class Attacks(unittest.TestCase):
         with open(path("root.skip3"), "rb") as file:
             content = file.read()
 
-        def hook(request, _):
-            return (200, content) if request.path == "/v1/meta/root/2" else None
-        output, log = self.run_device("0000000000001f00", hook)
-        self.refused("rollback: a root that is not the next", ROOT, "(ROOT)", output, log)
+        for apart in (False, True):
+            output, log = self.run_device(f"0000000000001f0{apart:d}", self.root_hook(content, apart))
+            self.refused("rollback: a root that is not the next" + ", asked for apart" * apart, ROOT, "(ROOT)", output, log)
 
     def test_32_keys_lost_and_rotated_twice(self):
         path = self.stack.path

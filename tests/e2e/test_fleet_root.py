@@ -114,9 +114,11 @@ class FleetRoot(unittest.TestCase):
         served = []
 
         def hook(request, _forward):
+            if request.path.startswith(evil.NEXT):
+                return 200, evil.next_answer(served[-1], b"")
             return (204, b"") if request.path == "/v1/report" else (200, served[-1])
 
-        attacker = evil.Evil(self.stack, only=("/v1/meta/timestamp", "/v1/report"))
+        attacker = evil.Evil(self.stack, only=("/v1/meta/timestamp", evil.NEXT, "/v1/report"))
         attacker.hook = hook
         # The thief has the timestamp's key and the moment he stole it: nothing he signs is from now.
         _, fields, _ = evil.open_envelope(self.current("/v1/meta/timestamp"))

@@ -237,6 +237,74 @@ static void answer(struct role_rig *roles, struct mem_exchange *exchange, int st
                         (struct base_span){bytes, size});
 }
 
+static size_t serve_snapshot(struct role_rig *roles, uint8_t *out, size_t capacity)
+{
+    size_t size = make_snapshot(roles, out, capacity);
+    out[size / 2] ^= roles->other_bytes ? 1 : 0;
+    if (roles->longer_snapshots > 0) {
+        roles->longer_snapshots--;
+        out[size++] = 0;
+    }
+    return size;
+}
+
+static bool is_open(const struct rig *rig, const struct mem_exchange *exchange, uint32_t id)
+{
+    return !rig->port.killed && exchange->state == MEM_EXCHANGE_OPEN && exchange->id == id;
+}
+
+// The answer as its knobs say: in one piece or byte by byte, to its end or not.
+static void next_send(struct role_rig *roles, struct mem_exchange *exchange, struct base_span all)
+{
+    struct rig *rig = &roles->rig;
+    struct dev_response_head head = {.status = 200, .content_bytes = all.size};
+    uint32_t id = exchange->id;
+    size_t step = roles->next_in_bytes ? 1 : all.size;
+    dev_on_head(rig->runtime, id, &head);
+    for (size_t at = 0; at < all.size && is_open(rig, exchange, id); at += step) {
+        dev_on_body(rig->runtime, id, all.data + at, step);
+    }
+    if (!is_open(rig, exchange, id)) {
+        return; // the device went away
+    }
+    if (roles->next_hangs) {
+        exchange->path[1] = 'X'; // answered as far as it ever will be
+        return;
+    }
+    mem_exchange_end(&rig->port, rig->runtime, exchange,
+                     roles->next_cut ? BASE_ERR_CLOSED : BASE_OK);
+}
+
+// All that comes next: a root, or timestamp and snapshot.
+static void serve_next(struct role_rig *roles, struct mem_exchange *exchange)
+{
+    uint8_t bytes[16384];
+    struct base_str text = base_str_of(exchange->path + sizeof("/v1/meta/next/") - 1);
+    const char *slash = memchr(text.data, '/', text.size);
+    uint64_t version = 0;
+    text.size = slash != NULL ? (size_t)(slash - text.data) : text.size;
+    must(base_str_u64(text, &version) == BASE_OK && version > 0, "next path");
+    must(slash == NULL || strcmp(slash, "/" ROLE_SCENARIO) == 0, "next scenario");
+    size_t size = 0;
+    if (roles->apart) {
+        answer(roles, exchange, 404, NULL, 0);
+        return;
+    }
+    if (version <= roles->root_count) {
+        size = roles->roots[version - 1].size;
+        memcpy(bytes, roles->roots[version - 1].bytes, size);
+    } else {
+        size = make_timestamp(roles, bytes + WIRE_NEXT_HEAD_BYTES, 4200);
+        wire_next_head(size, bytes);
+        size += WIRE_NEXT_HEAD_BYTES;
+        size += slash != NULL ? serve_snapshot(roles, bytes + size, 4200) : 0;
+    }
+    if (roles->next_lie != NULL) {
+        size = roles->next_lie(roles, bytes, size, sizeof(bytes));
+    }
+    next_send(roles, exchange, (struct base_span){bytes, size});
+}
+
 static void meta(struct rig *rig, struct mem_exchange *exchange)
 {
     struct role_rig *roles = rig->roles;
@@ -247,6 +315,10 @@ static void meta(struct rig *rig, struct mem_exchange *exchange)
     if (roles->meta_failures > 0) {
         roles->meta_failures--;
         mem_exchange_end(&rig->port, rig->runtime, exchange, BASE_ERR_CLOSED);
+        return;
+    }
+    if (strncmp(exchange->path, "/v1/meta/next/", sizeof("/v1/meta/next/") - 1) == 0) {
+        serve_next(roles, exchange);
         return;
     }
     if (strncmp(exchange->path, root_path, sizeof(root_path) - 1) == 0) {
@@ -269,12 +341,7 @@ static void meta(struct rig *rig, struct mem_exchange *exchange)
             roles->publish_between--;
             role_publish(roles, true);
         }
-        size = make_snapshot(roles, bytes, sizeof(bytes));
-        bytes[size / 2] ^= roles->other_bytes ? 1 : 0;
-        if (roles->longer_snapshots > 0) {
-            roles->longer_snapshots--;
-            bytes[size++] = 0;
-        }
+        size = serve_snapshot(roles, bytes, sizeof(bytes));
     }
     answer(roles, exchange, 200, bytes, size);
 }

@@ -1,7 +1,8 @@
 // Brings metadata on a device with a root: the root chain step by step until there is no next one,
-// then the timestamp, then the snapshot whose want began the cycle. What comes is judged in
-// trust_store.c; a step that fails leaves everything as it was, and a cycle that brought something
-// new is told to control, for offers may have been waiting for it.
+// then the timestamp, then the snapshot whose want began the cycle. The end of the chain, timestamp
+// and snapshot come in one answer; a gateway that does not know that question is asked for each.
+// What comes is judged in trust_store.c; a step that fails leaves everything as it was, and a cycle
+// that brought something new is told to control, for offers may have been waiting for it.
 //
 // Called by the tick and by the transport. One request at a time, beside the other lanes.
 #include "core/trust/device_trust.h"
@@ -14,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PATH_MAX_BYTES (32 + WIRE_SCENARIO_MAX)
+#define PATH_MAX_BYTES (64 + WIRE_SCENARIO_MAX)
 
 bool dev_trust_is_rooted(const struct dev_runtime *runtime)
 {
@@ -165,7 +166,12 @@ static void snapshot_crossed(struct dev_runtime *runtime)
 static size_t path_of(const struct dev_trust *trust, char out[PATH_MAX_BYTES])
 {
     int size = 0;
-    if (trust->phase == DEV_TRUST_ROOT) {
+    if (trust->phase == DEV_TRUST_NEXT) {
+        size = snprintf(out, PATH_MAX_BYTES, "/v1/meta/next/%llu%s%.*s",
+                        (unsigned long long)trust->root_version + 1,
+                        trust->scenario_size > 0 ? "/" : "", (int)trust->scenario_size,
+                        trust->scenario);
+    } else if (trust->phase == DEV_TRUST_ROOT) {
         size = snprintf(out, PATH_MAX_BYTES, "/v1/meta/root/%llu",
                         (unsigned long long)trust->root_version + (trust->lost ? 0 : 1));
     } else if (trust->phase == DEV_TRUST_TIMESTAMP) {
@@ -249,10 +255,14 @@ static void step(struct dev_runtime *runtime, uint64_t now_us)
         return;
     }
     if (trust->phase == DEV_TRUST_IDLE && trust->wanted) {
-        trust->phase = DEV_TRUST_ROOT;
+        trust->phase = DEV_TRUST_NEXT;
         trust->steps = 0;
     }
-    if (trust->phase == DEV_TRUST_SNAPSHOT && !snapshot_begin(runtime)) {
+    if (trust->phase == DEV_TRUST_NEXT && trust->lost) {
+        trust->phase = DEV_TRUST_ROOT; // the one that is in force, by its number
+    }
+    if (trust->phase == DEV_TRUST_ENOUGH ||
+        (trust->phase == DEV_TRUST_SNAPSHOT && !snapshot_begin(runtime))) {
         cycle_end(runtime);
     }
     if (trust->phase != DEV_TRUST_IDLE) {
@@ -306,41 +316,6 @@ static enum base_status snapshot_add(struct dev_runtime *runtime, const uint8_t 
     return BASE_OK;
 }
 
-static void body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)
-{
-    struct dev_trust *trust = runtime->trust;
-    enum base_status status = BASE_OK;
-    base_assert(trust->work != NULL);
-    if (trust->status != 200 || size == 0) {
-        return;
-    }
-    if (trust->phase == DEV_TRUST_SNAPSHOT) {
-        status = snapshot_add(runtime, bytes, size);
-    } else if (size > WIRE_META_BYTES_MAX - trust->fill) {
-        status = BASE_ERR_TOO_LARGE;
-    } else {
-        memcpy(trust->work->buffer + trust->fill, bytes, size);
-    }
-    if (status == BASE_ERR_TOO_LARGE && trust->phase == DEV_TRUST_SNAPSHOT) {
-        snapshot_crossed(runtime);
-        return;
-    }
-    if (status == BASE_ERR_TOO_LARGE) {
-        give_up(runtime, "metadata", status);
-        return;
-    }
-    if (status != BASE_OK) {
-        retry_later(runtime);
-        return;
-    }
-    trust->fill += size;
-    trust->window += size;
-    if (trust->window >= DEV_RATE_WINDOW_BYTES) {
-        trust->window = 0;
-        trust->deadline_us = dev_now_us(runtime) + runtime->settings.request_timeout_us;
-    }
-}
-
 static void root_came(struct dev_runtime *runtime)
 {
     struct dev_trust *trust = runtime->trust;
@@ -362,12 +337,11 @@ static void root_came(struct dev_runtime *runtime)
     }
 }
 
-static void timestamp_came(struct dev_runtime *runtime)
+static void timestamp_came(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)
 {
     struct dev_trust *trust = runtime->trust;
     bool is_new = false;
-    enum base_status status =
-        dev_trust_timestamp_take(runtime, trust->work->buffer, trust->fill, &is_new);
+    enum base_status status = dev_trust_timestamp_take(runtime, bytes, size, &is_new);
     if (status != BASE_OK) {
         if (base_status_is_environment(status) || base_status_is_resource(status)) {
             retry_later(runtime);
@@ -381,6 +355,110 @@ static void timestamp_came(struct dev_runtime *runtime)
     trust->late = false;
     trust->changed = trust->changed || is_new;
     trust->phase = DEV_TRUST_SNAPSHOT;
+}
+
+// How far the answer goes that is under way, or that part of it that is kept in memory, as far as
+// can be told by now.
+static size_t buffered_bytes(const struct dev_trust *trust)
+{
+    const uint8_t *bytes = trust->work->buffer;
+    if (trust->phase != DEV_TRUST_NEXT) {
+        return WIRE_META_BYTES_MAX;
+    }
+    if (trust->fill == 0) {
+        return 1;
+    }
+    if (bytes[0] != WIRE_NEXT_MARK) {
+        return WIRE_META_BYTES_MAX; // a root
+    }
+    return trust->fill < WIRE_NEXT_HEAD_BYTES
+               ? WIRE_NEXT_HEAD_BYTES
+               : WIRE_NEXT_HEAD_BYTES + wire_next_timestamp_bytes(bytes);
+}
+
+static bool timestamp_is_whole(const struct dev_trust *trust)
+{
+    return trust->phase == DEV_TRUST_NEXT && trust->fill >= WIRE_NEXT_HEAD_BYTES &&
+           trust->work->buffer[0] == WIRE_NEXT_MARK && trust->fill == buffered_bytes(trust);
+}
+
+// The timestamp of an answer that brings the snapshot behind it.
+static void next_timestamp_came(struct dev_runtime *runtime)
+{
+    struct dev_trust *trust = runtime->trust;
+    timestamp_came(runtime, trust->work->buffer + WIRE_NEXT_HEAD_BYTES,
+                   trust->fill - WIRE_NEXT_HEAD_BYTES);
+    if (trust->phase == DEV_TRUST_SNAPSHOT) {
+        trust->fill = 0;
+        trust->phase = snapshot_begin(runtime) ? DEV_TRUST_SNAPSHOT : DEV_TRUST_ENOUGH;
+    }
+}
+
+// *inout_size: what is left behind what was kept.
+static enum base_status buffer_add(struct dev_trust *trust, const uint8_t **inout_bytes,
+                                   size_t *inout_size)
+{
+    while (*inout_size > 0 && !timestamp_is_whole(trust)) {
+        size_t end = buffered_bytes(trust);
+        if (end > sizeof(trust->work->buffer) || trust->fill == end) {
+            return BASE_ERR_TOO_LARGE;
+        }
+        size_t size = end - trust->fill < *inout_size ? end - trust->fill : *inout_size;
+        memcpy(trust->work->buffer + trust->fill, *inout_bytes, size);
+        trust->fill += size;
+        *inout_bytes += size;
+        *inout_size -= size;
+    }
+    return BASE_OK;
+}
+
+static enum base_status body_add(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)
+{
+    struct dev_trust *trust = runtime->trust;
+    if (trust->phase != DEV_TRUST_SNAPSHOT && trust->phase != DEV_TRUST_ENOUGH) {
+        BASE_TRY(buffer_add(trust, &bytes, &size));
+        if (timestamp_is_whole(trust)) {
+            next_timestamp_came(runtime);
+        }
+    }
+    if (trust->exchange == 0 || size == 0) {
+        return BASE_OK; // it was refused, or there is nothing behind it yet
+    }
+    if (trust->phase == DEV_TRUST_SNAPSHOT) {
+        BASE_TRY(snapshot_add(runtime, bytes, size));
+        trust->fill += size;
+    } else if (trust->phase == DEV_TRUST_ENOUGH) {
+        stop(runtime); // a snapshot that is here
+        cycle_end(runtime);
+    }
+    return BASE_OK;
+}
+
+static void body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)
+{
+    struct dev_trust *trust = runtime->trust;
+    base_assert(trust->work != NULL);
+    if (trust->status != 200 || size == 0) {
+        return;
+    }
+    enum base_status status = body_add(runtime, bytes, size);
+    if (status == BASE_ERR_TOO_LARGE && trust->phase == DEV_TRUST_SNAPSHOT) {
+        snapshot_crossed(runtime);
+        return;
+    }
+    if (status == BASE_ERR_TOO_LARGE) {
+        give_up(runtime, "metadata", status);
+        return;
+    }
+    if (status != BASE_OK) {
+        retry_later(runtime);
+        return;
+    }
+    trust->window += size;
+    if (trust->window >= DEV_RATE_WINDOW_BYTES) {
+        trust->window = 0;
+        trust->deadline_us = dev_now_us(runtime) + runtime->settings.request_timeout_us;
+    }
 }
 
 static void snapshot_came(struct dev_runtime *runtime)
@@ -409,25 +487,60 @@ static void snapshot_came(struct dev_runtime *runtime)
     cycle_end(runtime);
 }
 
+static void next_ended(struct dev_runtime *runtime)
+{
+    struct dev_trust *trust = runtime->trust;
+    if (trust->lost) {
+        trust->phase = DEV_TRUST_ROOT;
+    } else if (trust->fill > 0 && trust->work->buffer[0] != WIRE_NEXT_MARK) {
+        root_came(runtime);
+    } else {
+        give_up(runtime, "timestamp", BASE_ERR_TRUNCATED); // it is taken as soon as it is whole
+    }
+}
+
+static void answer_ended(struct dev_runtime *runtime)
+{
+    struct dev_trust *trust = runtime->trust;
+    switch ((enum dev_trust_phase)trust->phase) {
+    case DEV_TRUST_NEXT:
+        next_ended(runtime);
+        break;
+    case DEV_TRUST_ROOT:
+        root_came(runtime);
+        break;
+    case DEV_TRUST_TIMESTAMP:
+        timestamp_came(runtime, trust->work->buffer, trust->fill);
+        break;
+    case DEV_TRUST_SNAPSHOT:
+        snapshot_came(runtime);
+        break;
+    case DEV_TRUST_ENOUGH:
+    case DEV_TRUST_IDLE:
+        cycle_end(runtime);
+        break;
+    }
+}
+
 static void end(struct dev_runtime *runtime, enum base_status status)
 {
     struct dev_trust *trust = runtime->trust;
     int http = status == BASE_OK ? trust->status : 0;
     trust->exchange = 0;
-    if (trust->phase == DEV_TRUST_ROOT && http == 404 && trust->lost) {
+    if (trust->phase == DEV_TRUST_ENOUGH) {
+        cycle_end(runtime);
+    } else if (trust->phase == DEV_TRUST_ROOT && http == 404 && trust->lost) {
         dev_trust_root_born(runtime); // nobody has it any more
         runtime->dirty = true;
     } else if (trust->phase == DEV_TRUST_ROOT && http == 404) {
         trust->phase = DEV_TRUST_TIMESTAMP; // there is no newer one
+    } else if (trust->phase == DEV_TRUST_NEXT && http == 404) {
+        trust->phase = DEV_TRUST_ROOT;
     } else if (http != 200) {
         retry_later(runtime);
         return;
-    } else if (trust->phase == DEV_TRUST_ROOT) {
-        root_came(runtime);
-    } else if (trust->phase == DEV_TRUST_TIMESTAMP) {
-        timestamp_came(runtime);
     } else {
-        snapshot_came(runtime);
+        answer_ended(runtime);
     }
     if (trust->not_before_us <= dev_now_us(runtime)) {
         dev_backoff_reset(&trust->backoff);

@@ -11,9 +11,12 @@
 
 enum dev_trust_phase {
     DEV_TRUST_IDLE,
+    DEV_TRUST_NEXT, // asks for all that comes next: a root, or the timestamp with the snapshot
+    // A gateway that knows no such question is asked one by one.
     DEV_TRUST_ROOT, // asks for the next root until there is none
     DEV_TRUST_TIMESTAMP,
-    DEV_TRUST_SNAPSHOT,
+    DEV_TRUST_SNAPSHOT, // also in the answer to NEXT, behind the timestamp
+    DEV_TRUST_ENOUGH,   // nothing is missing behind the timestamp: the answer is to end
 };
 
 // What only a device with a root needs: behind the tasks in the caller's memory.
@@ -25,7 +28,7 @@ struct dev_trust_work {
     uint64_t asked_s;
     uint64_t answered_s;
     bool holds;
-    uint8_t buffer[WIRE_META_BYTES_MAX];
+    uint8_t buffer[WIRE_NEXT_HEAD_BYTES + WIRE_META_BYTES_MAX];
     struct wire_root born; // of the settings, unless who gave it had opened it
 };
 

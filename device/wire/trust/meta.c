@@ -355,6 +355,21 @@ enum base_status wire_director_parse(const uint8_t *payload, size_t size, struct
     return BASE_OK;
 }
 
+// ---- Timestamp and snapshot in one answer
+
+void wire_next_head(size_t timestamp_bytes, uint8_t out[WIRE_NEXT_HEAD_BYTES])
+{
+    base_assert(timestamp_bytes <= WIRE_META_BYTES_MAX);
+    out[0] = WIRE_NEXT_MARK;
+    out[1] = (uint8_t)timestamp_bytes;
+    out[2] = (uint8_t)(timestamp_bytes >> 8);
+}
+
+size_t wire_next_timestamp_bytes(const uint8_t head[WIRE_NEXT_HEAD_BYTES])
+{
+    return (size_t)(head[1] | head[2] << 8);
+}
+
 // ---- The question
 
 void wire_ask_text(const struct wire_ask *ask, char out[WIRE_ASK_TEXT + 1])

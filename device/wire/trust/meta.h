@@ -9,12 +9,14 @@
 //                u32 lease_s, varint count, count x { u64 task_id, varint counter, varint bytes,
 //                manifest[32] }, [marks (wire/trust/again.h)]
 //   ask       := u8 flags, nonce[32], u64 order
+//   next      := u8 2, u16 bytes, timestamp's envelope, [snapshot's envelope]
 //
 // A scenario is a task's name before its first '/', "default" for a name without one. Its snapshot
 // lists every release that may be offered now; all lists ascend and are free of repeats. The
 // timestamp names each snapshot by its hash. The director's answer is for one device and one
 // question, and carries the order after the last one that this device followed; without a mark it
-// ends behind its entries. All are payloads of envelopes (wire/trust/statement.h) but the question.
+// ends behind its entries. All are payloads of envelopes (wire/trust/statement.h) but the question,
+// and `next`: an answer with what a device would ask for one by one.
 #ifndef WIRE_META_H
 #define WIRE_META_H
 
@@ -127,6 +129,16 @@ BASE_NODISCARD enum base_status wire_director_encode(const struct wire_director 
                                                      size_t *out_size);
 BASE_NODISCARD enum base_status wire_director_parse(const uint8_t *payload, size_t size,
                                                     struct wire_director *out);
+
+// ---- Timestamp and snapshot in one answer
+
+#define WIRE_NEXT_MARK       2 // no envelope begins with it
+#define WIRE_NEXT_HEAD_BYTES 3 // in front of the timestamp
+
+// `timestamp_bytes`: of its envelope, at most WIRE_META_BYTES_MAX.
+void wire_next_head(size_t timestamp_bytes, uint8_t out[WIRE_NEXT_HEAD_BYTES]);
+// The bytes of the timestamp's envelope that a head says; any number.
+size_t wire_next_timestamp_bytes(const uint8_t head[WIRE_NEXT_HEAD_BYTES]);
 
 // ---- The question: request header `walle-nonce`
 

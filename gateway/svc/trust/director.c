@@ -33,8 +33,10 @@ void gw_meta_unref(struct gw_meta *meta)
     }
     for (uint32_t i = 0; i < meta->scenario_count; i++) {
         gw_blob_release(meta->snapshots[i]);
+        gw_blob_release(meta->next[i]);
     }
     free(meta->roots);
+    gw_blob_release(meta->next_alone);
     gw_blob_release(meta->timestamp);
     free(meta);
 }
@@ -249,6 +251,36 @@ static enum base_status sign_timestamp(const struct gw_director *director,
     return blob_of(bytes, size, &meta->timestamp);
 }
 
+// `snapshot`: NULL for the timestamp alone.
+static enum base_status next_of(struct gw_blob *timestamp, struct gw_blob *snapshot,
+                                struct gw_blob **out)
+{
+    size_t timestamp_bytes = 0;
+    size_t snapshot_bytes = 0;
+    const uint8_t *first = gw_blob_bytes(timestamp, 0, &timestamp_bytes);
+    const uint8_t *then =
+        snapshot != NULL ? gw_blob_bytes(snapshot, 0, &snapshot_bytes) : (const uint8_t *)"";
+    size_t size = WIRE_NEXT_HEAD_BYTES + timestamp_bytes + snapshot_bytes;
+    uint8_t *bytes = malloc(size);
+    if (bytes == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    wire_next_head(timestamp_bytes, bytes);
+    memcpy(bytes + WIRE_NEXT_HEAD_BYTES, first, timestamp_bytes);
+    memcpy(bytes + WIRE_NEXT_HEAD_BYTES + timestamp_bytes, then, snapshot_bytes);
+    enum base_status status = blob_of(bytes, size, out);
+    free(bytes);
+    return status;
+}
+
+static enum base_status next_fill(struct gw_meta *meta)
+{
+    for (uint32_t i = 0; i < meta->scenario_count; i++) {
+        BASE_TRY(next_of(meta->timestamp, meta->snapshots[i], &meta->next[i]));
+    }
+    return next_of(meta->timestamp, NULL, &meta->next_alone);
+}
+
 static enum base_status meta_fill(struct gw_core *core, const struct gw_listing *listing,
                                   struct wire_snapshot_entry *scratch, struct draft *draft,
                                   struct gw_meta *meta)
@@ -278,7 +310,8 @@ static enum base_status meta_fill(struct gw_core *core, const struct gw_listing 
         BASE_TRY(blob_of(director->roots[i].data, director->roots[i].size, &meta->roots[i]));
         meta->root_count++;
     }
-    return sign_timestamp(director, &kills, meta);
+    BASE_TRY(sign_timestamp(director, &kills, meta));
+    return next_fill(meta);
 }
 
 static uint32_t untold(const struct gw_director *director)

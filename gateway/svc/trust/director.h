@@ -48,6 +48,9 @@ struct gw_meta {
     uint32_t scenario_count;
     struct gw_blob *snapshots[WIRE_TIMESTAMP_SCENARIOS_MAX];
     char scenarios[WIRE_TIMESTAMP_SCENARIOS_MAX][WIRE_SCENARIO_MAX + 1];
+    // The timestamp with each of the snapshots, and without one: what is asked for at once.
+    struct gw_blob *next[WIRE_TIMESTAMP_SCENARIOS_MAX];
+    struct gw_blob *next_alone;
     uint32_t kill_count;
     uint64_t kill_ids[WIRE_TIMESTAMP_KILLS_MAX]; // version ids
 };

@@ -17,6 +17,7 @@
 
 #define ROOT_PREFIX     "root/"
 #define SNAPSHOT_PREFIX "snapshot/"
+#define NEXT_PREFIX     "next/"
 
 static bool entry_of(const uint8_t *bytes, size_t size, struct wire_director_entry *out)
 {
@@ -142,14 +143,20 @@ bool gw_director_concerns(const struct gw_meta *meta, const struct wire_profile 
 
 // ---- GET /v1/meta/...
 
+// scenario_count: there is none.
+static uint32_t find_scenario(const struct gw_meta *meta, struct base_str name)
+{
+    uint32_t at = 0;
+    while (at < meta->scenario_count && !base_str_equal(base_str_of(meta->scenarios[at]), name)) {
+        at++;
+    }
+    return at;
+}
+
 static struct gw_blob *find_snapshot(const struct gw_meta *meta, struct base_str name)
 {
-    for (uint32_t i = 0; i < meta->scenario_count; i++) {
-        if (base_str_equal(base_str_of(meta->scenarios[i]), name)) {
-            return meta->snapshots[i];
-        }
-    }
-    return NULL;
+    uint32_t at = find_scenario(meta, name);
+    return at < meta->scenario_count ? meta->snapshots[at] : NULL;
 }
 
 static struct gw_blob *find_root(const struct gw_meta *meta, struct base_str text)
@@ -168,6 +175,27 @@ static struct base_str behind(struct base_str path, const char *prefix)
     return (struct base_str){path.data + size, path.size - size};
 }
 
+// "N" or "N/SCENARIO": root N, or when it is the one that there is not yet, all that comes next.
+static struct gw_blob *find_next(const struct gw_meta *meta, struct base_str text)
+{
+    const char *slash = text.size > 0 ? memchr(text.data, '/', text.size) : NULL;
+    struct base_str version = text;
+    uint32_t scenario = meta->scenario_count;
+    uint64_t number = 0;
+    if (slash != NULL) {
+        version.size = (size_t)(slash - text.data);
+        scenario = find_scenario(meta, (struct base_str){slash + 1, text.size - version.size - 1});
+    }
+    if (base_str_u64(version, &number) != BASE_OK) {
+        return NULL;
+    }
+    struct gw_blob *root = find_root(meta, version);
+    if (root != NULL) {
+        return root;
+    }
+    return scenario < meta->scenario_count ? meta->next[scenario] : meta->next_alone;
+}
+
 void gw_meta_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 {
     const struct gw_meta *meta = worker->meta;
@@ -178,6 +206,8 @@ void gw_meta_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         found = find_root(meta, behind(path, ROOT_PREFIX));
     } else if (meta != NULL && base_str_starts(path, BASE_STR(SNAPSHOT_PREFIX))) {
         found = find_snapshot(meta, behind(path, SNAPSHOT_PREFIX));
+    } else if (meta != NULL && base_str_starts(path, BASE_STR(NEXT_PREFIX))) {
+        found = find_next(meta, behind(path, NEXT_PREFIX));
     } else if (meta != NULL && base_str_equal(path, BASE_STR("timestamp"))) {
         found = meta->timestamp;
     }

@@ -74,8 +74,8 @@ static void test_install_needs_metadata_first(void **state)
     release(0, 1, STAGE_FULL);
     rig_checkin(rig);
     assert_int_equal(rig_active(rig, TASK), 0);
-    assert_int_equal(rig->checkins, 1); // the answer waits for the metadata
-    assert_int_equal(roles.meta_requests, 3);
+    assert_int_equal(rig->checkins, 1);       // the answer waits for the metadata
+    assert_int_equal(roles.meta_requests, 1); // all of it comes in one answer
     assert_int_equal(stats()->refused_offers, 0);
     release(1, 2, STAGE_FULL);
     rig_checkin(rig);
@@ -120,7 +120,7 @@ static void test_lost_connections_cost_time_only(void **state)
     roles.meta_failures = 6;
     rig_checkin(rig);
     assert_int_equal(rig_active(rig, TASK), 0);
-    assert_int_equal(roles.meta_requests, 6 + 3);
+    assert_int_equal(roles.meta_requests, 6 + 1);
     assert_int_equal(stats()->refused_metadata, 0);
 }
 
@@ -355,7 +355,7 @@ static void test_unknown_release_keys_are_looked_for_once(void **state)
     rig_offer(rig, &bad);
     uint32_t requests = roles.meta_requests;
     rig_checkin(rig);
-    assert_int_equal(roles.meta_requests, requests + 2); // no newer root, and the timestamp
+    assert_int_equal(roles.meta_requests, requests + 1); // no newer root, and the timestamp
     assert_int_equal(rig_count(rig, WIRE_OUTCOME_FAIL_VERIFY), 1);
     expect_code(BASE_ERR_SIGNATURE);
     requests = roles.meta_requests;
@@ -366,7 +366,7 @@ static void test_unknown_release_keys_are_looked_for_once(void **state)
         bad.counter = counter;
         rig_offer(rig, &bad);
         rig_checkin(rig);
-        assert_int_equal(roles.meta_requests, requests + 2); // that of the first one
+        assert_int_equal(roles.meta_requests, requests + 1); // that of the first one
     }
     assert_int_equal(rig_count(rig, WIRE_OUTCOME_FAIL_VERIFY), 4);
     assert_int_equal(rig_active(rig, TASK), 0);
@@ -662,9 +662,11 @@ static void story(void)
     release(1, 2, STAGE_GRAY);
 }
 
-static void prepare(void)
+// `apart`: the gateway is asked for root, timestamp and snapshot one by one.
+static void prepare(bool apart)
 {
     begin(600);
+    roles.apart = apart;
     rig_boot(rig);
     release(0, 1, STAGE_FULL);
     rig_checkin(rig);
@@ -687,12 +689,11 @@ static void check_end(const char *what, uint64_t n)
     assert_int_equal(mem_blob_count(&rig->port), 2 + 3 + 3); // versions, root, timestamp, snapshot
 }
 
-static void test_killed_anywhere(void **state)
+static void killed_anywhere(bool apart)
 {
-    (void)state;
     uint64_t n = 1;
     for (; n < CALLS_MAX; n++) {
-        prepare();
+        prepare(apart);
         rig->port.kill_at = rig->port.calls + n;
         rig_checkin(rig);
         bool killed = rig->port.killed;
@@ -711,11 +712,18 @@ static void test_killed_anywhere(void **state)
     assert_true(n > 20 && n < CALLS_MAX);
 }
 
-static void test_store_fails_anywhere(void **state)
+static void test_killed_anywhere(void **state)
 {
     (void)state;
+    killed_anywhere(true);
+    role_rig_done(&roles);
+    killed_anywhere(false);
+}
+
+static void store_fails_anywhere(bool apart)
+{
     for (uint64_t n = 1; n < 60; n++) {
-        prepare();
+        prepare(apart);
         rig->port.storage.fail_at = rig->port.storage.operations + n;
         rig->port.storage.fail_status = BASE_ERR_IO;
         rig_checkin(rig);
@@ -726,6 +734,14 @@ static void test_store_fails_anywhere(void **state)
             role_rig_done(&roles);
         }
     }
+}
+
+static void test_store_fails_anywhere(void **state)
+{
+    (void)state;
+    store_fails_anywhere(true);
+    role_rig_done(&roles);
+    store_fails_anywhere(false);
 }
 
 int main(void)

@@ -42,6 +42,50 @@ static void test_lists_what_may_be_offered(void **state)
     assert_int_equal(fetch("/v1/meta/", bytes, sizeof(bytes), &size), 404);
 }
 
+// All that comes next in one answer: what the single ones say, byte by byte.
+static void test_what_comes_next_in_one_answer(void **state)
+{
+    (void)state;
+    static uint8_t timestamp[WIRE_META_BYTES_MAX];
+    static uint8_t snapshot[WIRE_META_BYTES_MAX];
+    static uint8_t next[WIRE_NEXT_HEAD_BYTES + 2 * WIRE_META_BYTES_MAX];
+    struct wire_sha256 first;
+    size_t timestamp_size = 0;
+    size_t snapshot_size = 0;
+    size_t size = 0;
+    rig_baseline(&rig, TASK, 1, NULL, NULL, &first);
+    rig_baseline(&rig, "other/task", 2, NULL, NULL, &first);
+    rig_settle(&rig);
+    assert_int_equal(fetch("/v1/meta/timestamp", timestamp, sizeof(timestamp), &timestamp_size),
+                     200);
+    for (int i = 0; i < 2; i++) {
+        const char *apart = i == 0 ? "/v1/meta/snapshot/shop" : "/v1/meta/snapshot/other";
+        const char *at_once =
+            i == 0 ? "/v1/meta/next/1/shop" : "/v1/meta/next/18446744073709551615/other";
+        assert_int_equal(fetch(apart, snapshot, sizeof(snapshot), &snapshot_size), 200);
+        assert_int_equal(fetch(at_once, next, sizeof(next), &size), 200);
+        assert_int_equal(next[0], WIRE_NEXT_MARK);
+        assert_int_equal(wire_next_timestamp_bytes(next), timestamp_size);
+        assert_int_equal(size, WIRE_NEXT_HEAD_BYTES + timestamp_size + snapshot_size);
+        assert_memory_equal(next + WIRE_NEXT_HEAD_BYTES, timestamp, timestamp_size);
+        assert_memory_equal(next + WIRE_NEXT_HEAD_BYTES + timestamp_size, snapshot, snapshot_size);
+    }
+    static const char *const alone[] = {"/v1/meta/next/1", "/v1/meta/next/1/",
+                                        "/v1/meta/next/1/sho", "/v1/meta/next/1/shop/",
+                                        "/v1/meta/next/1/none"};
+    for (size_t i = 0; i < sizeof(alone) / sizeof(alone[0]); i++) {
+        assert_int_equal(fetch(alone[i], next, sizeof(next), &size), 200);
+        assert_int_equal(size, WIRE_NEXT_HEAD_BYTES + timestamp_size);
+        assert_memory_equal(next + WIRE_NEXT_HEAD_BYTES, timestamp, timestamp_size);
+    }
+    static const char *const none[] = {
+        "/v1/meta/next/",  "/v1/meta/next",         "/v1/meta/next//shop",
+        "/v1/meta/next/x", "/v1/meta/next/-1/shop", "/v1/meta/next/18446744073709551616"};
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+        assert_int_equal(fetch(none[i], next, sizeof(next), &size), 404);
+    }
+}
+
 // What was not started yet is approved for nobody.
 static void test_lists_no_drafts(void **state)
 {
@@ -216,6 +260,15 @@ static void test_roots_follow_each_other(void **state)
     assert_memory_equal(served, root, size);
     assert_int_equal(fetch("/v1/meta/root/1", served, sizeof(served), &served_size), 200);
     assert_int_equal(fetch("/v1/meta/root/3", served, sizeof(served), &served_size), 404);
+    for (int i = 0; i < 2; i++) { // a root comes before all else
+        assert_int_equal(fetch(i == 0 ? "/v1/meta/next/2/shop" : "/v1/meta/next/2", served,
+                               sizeof(served), &served_size),
+                         200);
+        assert_int_equal(served_size, size);
+        assert_memory_equal(served, root, size);
+    }
+    assert_int_equal(fetch("/v1/meta/next/3", served, sizeof(served), &served_size), 200);
+    assert_int_equal(served[0], WIRE_NEXT_MARK);
     assert_int_equal(
         fetch("/v1/meta/root/18446744073709551615", served, sizeof(served), &served_size), 404);
     gw_trust_view(rig.core, &view);
@@ -654,6 +707,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         CASE(test_lists_what_may_be_offered),
+        CASE(test_what_comes_next_in_one_answer),
         CASE(test_lists_no_drafts),
         CASE(test_counters_of_before_never_go_back),
         CASE(test_versions_never_go_back),

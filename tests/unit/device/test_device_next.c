@@ -1,0 +1,371 @@
+// All metadata that comes next in one answer: what a device makes of it however it is cut, that it
+// judges what comes so as it judges what comes apart, and that it asks apart where it must.
+#include "role_rig.h"
+
+#include "core/base/runtime.h"
+#include "core/trust/trust_parts.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define TASK       "demo/score"
+#define STAGE_FULL 3
+#define SECOND_US  1000000ull
+
+static struct role_rig roles;
+static struct rig *rig = &roles.rig;
+
+static int teardown(void **state)
+{
+    (void)state;
+    role_rig_done(&roles);
+    return 0;
+}
+
+static void release(uint32_t version, uint64_t counter)
+{
+    struct rig_statement statement = {.task = TASK,
+                                      .version = version,
+                                      .counter = counter,
+                                      .rollout_id = counter,
+                                      .stage = STAGE_FULL};
+    role_release(&roles, &statement);
+}
+
+static const struct dev_stats *stats(void)
+{
+    static struct dev_stats now;
+    dev_stats(rig->runtime, &now);
+    return &now;
+}
+
+// The device has the first version; the second is released.
+static void settled(void)
+{
+    role_rig_init(&roles, 0);
+    rig_version_add(rig, TASK, 1, 100, WIRE_RUNTIME_ABI, 0);
+    rig_version_add(rig, TASK, 2, 200, WIRE_RUNTIME_ABI, 0);
+    rig_boot(rig);
+    release(0, 1);
+    rig_checkin(rig);
+    assert_int_equal(rig_active(rig, TASK), 0);
+    release(1, 2);
+    roles.meta_requests = 0;
+}
+
+static void expect_taken(uint32_t requests)
+{
+    rig_checkin(rig);
+    assert_int_equal(rig_active(rig, TASK), 1);
+    assert_int_equal(stats()->refused_metadata, 0);
+    assert_int_equal(roles.meta_requests, requests);
+    assert_int_equal(rig->runtime->trust->phase, DEV_TRUST_IDLE);
+    role_rig_done(&roles);
+    settled();
+}
+
+// Refused with this status, nothing of it ran, and the true answer is taken afterwards.
+static void expect_refused(enum base_status status)
+{
+    uint64_t before = stats()->refused_metadata;
+    rig_checkin(rig);
+    assert_true(stats()->refused_metadata > before);
+    assert_int_equal(rig_active(rig, TASK), 0);
+    assert_int_equal(rig->versions[1].runs, 0);
+    const struct rig_outcome *last = &rig->ledger[rig->ledger_count - 1];
+    if (last->outcome.fingerprint != (uint64_t)(-(int64_t)status)) {
+        fail_msg("'%s' (%llu), not %s", last->detail, (unsigned long long)last->outcome.fingerprint,
+                 base_status_name(status));
+    }
+    assert_int_equal(rig->runtime->trust->phase, DEV_TRUST_IDLE);
+    roles.next_lie = NULL;
+    rig_checkin(rig);
+    assert_int_equal(rig_active(rig, TASK), 1);
+    role_rig_done(&roles);
+    settled();
+}
+
+static size_t timestamp_end(const uint8_t *bytes)
+{
+    return WIRE_NEXT_HEAD_BYTES + wire_next_timestamp_bytes(bytes);
+}
+
+// ---- How it comes
+
+static void test_one_request_however_it_is_cut(void **state)
+{
+    (void)state;
+    settled();
+    expect_taken(1);
+    roles.next_in_bytes = true;
+    expect_taken(1);
+    roles.apart = true; // a gateway from before: no such question, no root, timestamp, snapshot
+    expect_taken(4);
+}
+
+// So many new roots take as many requests, and one more.
+static void test_roots_come_by_the_same_question(void **state)
+{
+    (void)state;
+    settled();
+    for (uint32_t count = 1; count <= 3; count++) {
+        for (uint32_t i = 0; i < count; i++) {
+            role_root_add(&roles, ROLE_KEY_ONLINE, 0);
+        }
+        roles.next_in_bytes = count == 2;
+        rig_checkin(rig);
+        assert_int_equal(rig->runtime->trust->root_version, 1 + count);
+        expect_taken(count + 1);
+    }
+}
+
+// Nothing is asked for but the timestamp when nothing but that is old.
+static size_t count_bytes(struct role_rig *rig_roles, uint8_t *bytes, size_t size, size_t capacity)
+{
+    (void)rig_roles;
+    (void)capacity;
+    assert_int_equal(size, timestamp_end(bytes));
+    return size;
+}
+
+static void test_timestamp_alone(void **state)
+{
+    (void)state;
+    settled();
+    expect_taken(1);
+    rig_checkin(rig);
+    roles.meta_requests = 0;
+    mem_clock_advance(&rig->port, 2 * 86400 * SECOND_US);
+    role_publish(&roles, false);
+    rig_offer_none(rig);
+    roles.next_lie = count_bytes;
+    uint32_t cancelled = rig->port.http.cancelled;
+    rig_checkin(rig);
+    assert_int_equal(roles.meta_requests, 1);
+    assert_int_equal(rig->port.http.cancelled, cancelled);
+    assert_true(rig->runtime->trust->timestamp_version == roles.timestamp.version);
+    assert_int_equal(rig->runtime->trust->phase, DEV_TRUST_IDLE);
+}
+
+// A snapshot that is here is not waited for.
+static size_t endless_snapshot(struct role_rig *rig_roles, uint8_t *bytes, size_t size,
+                               size_t capacity)
+{
+    (void)rig_roles;
+    memset(bytes + size, 'x', capacity - size);
+    return capacity;
+}
+
+static void test_snapshot_that_is_here(void **state)
+{
+    (void)state;
+    settled();
+    rig_checkin(rig);
+    assert_int_equal(rig_active(rig, TASK), 1);
+    role_publish(&roles, false); // the same snapshot
+    struct rig_statement again = {.task = TASK,
+                                  .version = 0,
+                                  .counter = 3,
+                                  .rollout_id = 3,
+                                  .stage = STAGE_FULL,
+                                  .signers = 3};
+    rig_offer(rig, &again);
+    roles.next_lie = endless_snapshot;
+    roles.next_in_bytes = true;
+    uint32_t cancelled = rig->port.http.cancelled;
+    roles.meta_requests = 0;
+    rig_checkin(rig);
+    assert_int_equal(roles.meta_requests, 1);
+    assert_int_equal(rig->port.http.cancelled, cancelled + 1);
+    assert_true(rig->runtime->trust->timestamp_version == roles.timestamp.version);
+    assert_int_equal(rig->runtime->trust->phase, DEV_TRUST_IDLE);
+}
+
+// ---- Attacks
+
+static size_t flip_timestamp(struct role_rig *rig_roles, uint8_t *bytes, size_t size,
+                             size_t capacity)
+{
+    (void)rig_roles;
+    (void)capacity;
+    bytes[timestamp_end(bytes) - 1] ^= 1; // of its signature
+    return size;
+}
+
+static size_t cut_in_timestamp(struct role_rig *rig_roles, uint8_t *bytes, size_t size,
+                               size_t capacity)
+{
+    (void)rig_roles;
+    (void)size;
+    (void)capacity;
+    return timestamp_end(bytes) - 1;
+}
+
+static size_t cut_in_head(struct role_rig *rig_roles, uint8_t *bytes, size_t size, size_t capacity)
+{
+    (void)rig_roles;
+    (void)bytes;
+    (void)size;
+    (void)capacity;
+    return WIRE_NEXT_HEAD_BYTES - 1;
+}
+
+static size_t nothing(struct role_rig *rig_roles, uint8_t *bytes, size_t size, size_t capacity)
+{
+    (void)rig_roles;
+    (void)bytes;
+    (void)size;
+    (void)capacity;
+    return 0;
+}
+
+static size_t no_timestamp(struct role_rig *rig_roles, uint8_t *bytes, size_t size, size_t capacity)
+{
+    (void)rig_roles;
+    (void)size;
+    (void)capacity;
+    wire_next_head(0, bytes);
+    return WIRE_NEXT_HEAD_BYTES;
+}
+
+static size_t large_timestamp(struct role_rig *rig_roles, uint8_t *bytes, size_t size,
+                              size_t capacity)
+{
+    (void)rig_roles;
+    (void)size;
+    bytes[1] = (uint8_t)(WIRE_META_BYTES_MAX + 1);
+    bytes[2] = (uint8_t)((WIRE_META_BYTES_MAX + 1) >> 8);
+    return capacity;
+}
+
+static size_t endless_root(struct role_rig *rig_roles, uint8_t *bytes, size_t size, size_t capacity)
+{
+    (void)rig_roles;
+    (void)size;
+    memset(bytes, 'W', capacity);
+    return capacity;
+}
+
+static size_t no_root(struct role_rig *rig_roles, uint8_t *bytes, size_t size, size_t capacity)
+{
+    (void)rig_roles;
+    (void)capacity;
+    memset(bytes, 'W', size);
+    return size;
+}
+
+static void test_lies_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t (*lie)(struct role_rig *rig_roles, uint8_t *bytes, size_t size, size_t capacity);
+        enum base_status status;
+    } cases[] = {
+        {flip_timestamp, BASE_ERR_SIGNATURE}, {cut_in_timestamp, BASE_ERR_TRUNCATED},
+        {cut_in_head, BASE_ERR_TRUNCATED},    {nothing, BASE_ERR_TRUNCATED},
+        {no_timestamp, BASE_ERR_TRUNCATED},   {large_timestamp, BASE_ERR_TOO_LARGE},
+        {endless_root, BASE_ERR_TOO_LARGE},   {no_root, BASE_ERR_UNSUPPORTED},
+    };
+    settled();
+    for (size_t i = 0; i < 2 * (sizeof(cases) / sizeof(cases[0])); i++) {
+        roles.next_lie = cases[i / 2].lie;
+        roles.next_in_bytes = i % 2 == 1;
+        expect_refused(cases[i / 2].status);
+    }
+}
+
+// ---- The snapshot behind it is not what was named: it is asked for apart
+
+static size_t flip_snapshot(struct role_rig *rig_roles, uint8_t *bytes, size_t size,
+                            size_t capacity)
+{
+    (void)rig_roles;
+    (void)capacity;
+    bytes[size - 1] ^= 1;
+    return size;
+}
+
+static size_t cut_snapshot(struct role_rig *rig_roles, uint8_t *bytes, size_t size, size_t capacity)
+{
+    (void)rig_roles;
+    (void)bytes;
+    (void)capacity;
+    return size - 1;
+}
+
+static size_t no_snapshot(struct role_rig *rig_roles, uint8_t *bytes, size_t size, size_t capacity)
+{
+    (void)rig_roles;
+    (void)size;
+    (void)capacity;
+    return timestamp_end(bytes);
+}
+
+static size_t longer_snapshot(struct role_rig *rig_roles, uint8_t *bytes, size_t size,
+                              size_t capacity)
+{
+    (void)rig_roles;
+    (void)capacity;
+    bytes[size] = 0;
+    return size + 1;
+}
+
+static void test_another_snapshot_is_asked_for_apart(void **state)
+{
+    (void)state;
+    static size_t (*const lies[])(struct role_rig *, uint8_t *, size_t, size_t) = {
+        flip_snapshot, cut_snapshot, no_snapshot, longer_snapshot, endless_snapshot};
+    settled();
+    for (size_t i = 0; i < 2 * (sizeof(lies) / sizeof(lies[0])); i++) {
+        roles.next_lie = lies[i / 2];
+        roles.next_in_bytes = i % 2 == 1;
+        expect_taken(3); // the timestamp once more, and the snapshot
+    }
+}
+
+// ---- It breaks off
+
+static void test_a_lost_connection_costs_time_only(void **state)
+{
+    (void)state;
+    static size_t (*const lies[])(struct role_rig *, uint8_t *, size_t, size_t) = {
+        nothing, cut_in_head, cut_in_timestamp, no_snapshot, cut_snapshot};
+    settled();
+    for (size_t i = 0; i < 2 * (sizeof(lies) / sizeof(lies[0])); i++) {
+        bool hangs = i % 2 == 1; // until the deadline
+        roles.next_lie = lies[i / 2];
+        roles.next_hangs = hangs;
+        roles.next_cut = !hangs;
+        dev_checkin_now(rig->runtime);
+        rig_run(rig, hangs ? SECOND_US : 0);
+        assert_int_equal(rig_active(rig, TASK), 0);
+        roles.next_lie = NULL;
+        roles.next_hangs = false;
+        roles.next_cut = false;
+        rig_run(rig, 600 * SECOND_US);
+        assert_int_equal(rig_active(rig, TASK), 1);
+        assert_int_equal(stats()->refused_metadata, 0);
+        assert_int_equal(roles.meta_requests, 2);
+        role_rig_done(&roles);
+        settled();
+    }
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_teardown(name, teardown)
+    const struct CMUnitTest tests[] = {
+        CASE(test_one_request_however_it_is_cut),
+        CASE(test_roots_come_by_the_same_question),
+        CASE(test_timestamp_alone),
+        CASE(test_snapshot_that_is_here),
+        CASE(test_lies_are_refused),
+        CASE(test_another_snapshot_is_asked_for_apart),
+        CASE(test_a_lost_connection_costs_time_only),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
