@@ -14,9 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROLLOUT_ID      1
-#define RELEASE_COUNTER 1
-#define EXPIRES_S       253402300799u // the year 9999: a simulation does not expire
+#define ROLLOUT_ID          1
+#define RELEASE_COUNTER     1
+#define SIM_LOCAL_WHOLE_MAX (64u * 1024)  // of a version in one answer
+#define EXPIRES_S           253402300799u // the year 9999: a simulation does not expire
 
 const uint8_t sim_local_key[1][WIRE_PUBLIC_KEY_BYTES] = {"simulate stage of this process"};
 
@@ -164,6 +165,56 @@ static void offer(struct sim_local *local, struct sim_exchange *exchange,
     }
 }
 
+// The manifest and behind it its files, as a gateway gives them.
+static void serve_whole(struct sim_local *local, struct sim_exchange *exchange,
+                        const struct wire_sha256 *name)
+{
+    const struct sim_blob *blob = sim_store_find(local->store, name);
+    bool ours = blob != NULL && wire_version_id(name) == local->version_id &&
+                local->manifest.exclusive == WIRE_EXCLUSIVE_NONE;
+    uint8_t *own = ours ? malloc(SIM_LOCAL_WHOLE_MAX) : NULL;
+    size_t size = 0;
+    for (uint32_t i = 0; own != NULL && blob != NULL && blob->size <= SIM_LOCAL_WHOLE_MAX - size;
+         i++) {
+        memcpy(own + size, blob->bytes, blob->size);
+        size += blob->size;
+        blob = i < local->manifest.file_count
+                   ? sim_store_find(local->store, &local->manifest.files[i].digest)
+                   : NULL;
+    }
+    if (own != NULL) {
+        exchange->status = 200;
+        exchange->body = own;
+        exchange->body_bytes = size;
+        exchange->body_owned = true;
+    }
+}
+
+// `hex`: behind "/v1/blob/".
+static void serve_blob(struct sim_local *local, struct sim_exchange *exchange, struct base_str hex,
+                       uint64_t range_from)
+{
+    struct base_str files = BASE_STR("/files");
+    struct wire_sha256 name;
+    bool whole = hex.size == WIRE_SHA256_HEX + files.size &&
+                 memcmp(hex.data + WIRE_SHA256_HEX, files.data, files.size) == 0;
+    hex.size -= whole ? files.size : 0;
+    if (wire_sha256_parse(hex, &name) != BASE_OK) {
+        return;
+    }
+    if (whole) {
+        serve_whole(local, exchange, &name);
+        return;
+    }
+    const struct sim_blob *blob = sim_store_find(local->store, &name);
+    if (blob != NULL && range_from <= blob->size) {
+        exchange->status = range_from > 0 ? 206 : 200;
+        exchange->range_from = range_from;
+        exchange->body = blob->bytes + range_from;
+        exchange->body_bytes = blob->size - (size_t)range_from;
+    }
+}
+
 static void answer(struct sim_local *local, struct sim_exchange *exchange,
                    const struct dev_request *request)
 {
@@ -171,7 +222,6 @@ static void answer(struct sim_local *local, struct sim_exchange *exchange,
     exchange->body = NULL;
     exchange->body_bytes = 0;
     exchange->range_from = 0;
-    struct wire_sha256 name;
     struct base_str hex = request->path;
     switch (sim_exchange_kind_of(request->path)) {
     case SIM_EXCHANGE_CHECKIN:
@@ -191,15 +241,7 @@ static void answer(struct sim_local *local, struct sim_exchange *exchange,
     case SIM_EXCHANGE_BLOB:
         hex.data += sizeof("/v1/blob/") - 1;
         hex.size -= sizeof("/v1/blob/") - 1;
-        if (wire_sha256_parse(hex, &name) == BASE_OK) {
-            const struct sim_blob *blob = sim_store_find(local->store, &name);
-            if (blob != NULL && request->range_from <= blob->size) {
-                exchange->status = request->range_from > 0 ? 206 : 200;
-                exchange->range_from = request->range_from;
-                exchange->body = blob->bytes + request->range_from;
-                exchange->body_bytes = blob->size - (size_t)request->range_from;
-            }
-        }
+        serve_blob(local, exchange, hex, request->range_from);
         break;
     default:
         if (local->exclusive != NULL &&

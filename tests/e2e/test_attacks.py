@@ -4,6 +4,7 @@ device logs and reports; nothing of it runs.
 
 What is not here: kill -9 at every write is test_device_kill.py and tests/unit/device/test_device_kill_points.c.
 """
+import hashlib
 import json
 import os
 import re
@@ -298,15 +299,21 @@ class Attacks(unittest.TestCase):
         def hook(request, forward):
             if not request.path.startswith("/v1/blob/"):
                 return None
+            if apart and request.path.endswith("/files"):
+                return 404, b""
             status, _, body = forward()
+            if request.path.endswith("/files"):  # the manifest, and behind it another's content
+                size = next(n for n in range(len(body)) if hashlib.sha256(body[:n]).hexdigest() in request.path)
+                return status, body[:size] + bytes(len(body) - size)
             if not manifests:  # the manifest comes first; what it names is another's content
                 manifests.add(request.path)
-            if request.path in manifests or status != 200:
+            if (apart and request.path in manifests) or status != 200:
                 return status, body
             return 200, bytes(len(body))
-        output, log = self.run_device("0000000000000900", hook)
-        self.refused("extraneous dependency: other content under a signed name", HASH, "(HASH)",
-                     output, log)
+        for apart in (False, True):
+            output, log = self.run_device(f"000000000000090{apart:d}", hook)
+            self.refused("extraneous dependency: other content under a signed name" + ", asked for apart" * apart, HASH, "(HASH)",
+                         output, log)
 
     # ---- Endless and slow answers
 

@@ -622,6 +622,23 @@ void rig_serve_content(struct rig *rig, struct mem_exchange *exchange, struct ba
     }
 }
 
+static bool asks_for_all(const struct mem_exchange *exchange)
+{
+    size_t size = strlen(exchange->path);
+    return size > 6 && strcmp(exchange->path + size - 6, "/files") == 0;
+}
+
+static void serve_blob(struct rig *rig, struct mem_exchange *exchange)
+{
+    if (!asks_for_all(exchange)) {
+        rig_serve_content(rig, exchange, base_str_of(exchange->path + strlen("/v1/blob/")));
+    } else if (rig->whole != NULL) {
+        rig->whole(rig, exchange);
+    } else {
+        answer_status(rig, exchange, 404);
+    }
+}
+
 static bool serve_one(struct rig *rig)
 {
     struct mem_exchange *exchange =
@@ -642,7 +659,7 @@ static bool serve_one(struct rig *rig)
     }
     exchange = mem_exchange_find(&rig->port, "/v1/blob/");
     if (exchange != NULL) {
-        rig_serve_content(rig, exchange, base_str_of(exchange->path + strlen("/v1/blob/")));
+        serve_blob(rig, exchange);
         return true;
     }
     exchange = rig->exclusive != NULL ? mem_exchange_find(&rig->port, "/v1/exclusive/") : NULL;

@@ -103,6 +103,8 @@ struct rig {
     void (*exclusive)(struct rig *rig, struct mem_exchange *exchange);
     bool (*own_content)(const struct rig *rig, const struct wire_sha256 *name,
                         const uint8_t **out_bytes, size_t *out_size);
+    // Answers who asks for all of a version. NULL: nobody knows such a question.
+    void (*whole)(struct rig *rig, struct mem_exchange *exchange);
     // Misbehaviour, counted down where it is a number.
     int corrupt_bodies;  // so many blob bodies get a flipped byte
     int truncate_bodies; // so many end after half, with OK

@@ -21,6 +21,7 @@
 
 #define SHARED_PREFIX    BASE_STR("/v1/blob/")
 #define EXCLUSIVE_PREFIX BASE_STR("/v1/exclusive/")
+#define WHOLE            BASE_STR("/files") // all of the version, behind its manifest
 #define PATH_MAX_BYTES   (sizeof("/v1/exclusive/") + 2 * (WIRE_SHA256_HEX + 1))
 #define MANIFEST         BASE_STR("manifest")
 #define EXCLUSIVE_FILES  BASE_STR("exclusive files")
@@ -85,6 +86,8 @@ void dev_pull_idle(struct dev_pull *pull)
     pull->proving = false;
     pull->fresh = false;
     pull->reserved = false;
+    pull->whole = false;
+    pull->single = false;
     pull->attempts = 0;
     pull->corrupt = 0;
     pull->source = 0;
@@ -157,6 +160,7 @@ void dev_pull_retry(struct dev_runtime *runtime, const char *why)
     dev_pull_cancel(runtime);
     dev_delta_close(runtime);
     runtime->stats.bad_requests++;
+    pull->single = pull->single || (pull->whole && pull->status != 0);
     pull->source++;
     if (++pull->attempts >= DEV_PULL_ATTEMPTS_MAX) {
         give_up(runtime, WIRE_OUTCOME_FAIL_DOWNLOAD, BASE_OK, why);
@@ -568,6 +572,10 @@ static struct base_str path_make(const struct dev_pull *pull, char path[PATH_MAX
     size_t size = 0;
     if (pull->kind == DEV_PULL_SHARED) {
         size = path_add(path, 0, SHARED_PREFIX, &pull->blob);
+        if (pull->whole) {
+            memcpy(path + size, WHOLE.data, WHOLE.size);
+            size += WHOLE.size;
+        }
     } else {
         size = path_add(path, 0, EXCLUSIVE_PREFIX, &pull->root);
         if (pull->kind == DEV_PULL_EXCLUSIVE) {
@@ -588,6 +596,8 @@ void dev_pull_ask(struct dev_runtime *runtime, uint64_t now_us)
         return;
     }
     char path[PATH_MAX_BYTES];
+    pull->whole = dev_whole_asks(runtime);
+    pull->next = 0;
     struct dev_request request = {
         .method = DEV_METHOD_GET,
         .path = path_make(pull, path),

@@ -23,6 +23,10 @@ void dev_pull_head(struct dev_runtime *runtime, const struct dev_response_head *
     pull->status = head->status;
     pull->retry_after_s = head->retry_after_s;
     bool good = head->status == 200 || head->status == 206;
+    if (pull->whole) {
+        dev_whole_head(runtime, head);
+        return;
+    }
     if (pull->kind == DEV_PULL_PROOF) {
         pull->refused = head->status != 200 || head->encoding != DEV_ENCODING_IDENTITY;
         return;
@@ -87,11 +91,28 @@ static void delta_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t
     }
 }
 
-void dev_pull_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)
+bool dev_pull_add(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)
 {
     struct dev_pull *pull = runtime->pull;
     const struct dev_crypto_port *crypto = &runtime->ports->crypto;
     const struct dev_storage_port *storage = &runtime->ports->storage;
+    base_check(size <= pull->expected - pull->have);
+    enum base_status status =
+        storage->blob_append(storage->ctx, &pull->blob, pull->have, bytes, size);
+    if (status != BASE_OK) {
+        dev_pull_storage_failed(runtime, status);
+        return false;
+    }
+    crypto->hash_update(crypto->ctx, &pull->hash, bytes, size);
+    pull->have += size;
+    pull->hashed = pull->have;
+    progress(runtime, pull->have, size);
+    return true;
+}
+
+void dev_pull_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)
+{
+    struct dev_pull *pull = runtime->pull;
     if (pull->phase != DEV_PULL_BODY || pull->refused || size == 0) {
         return;
     }
@@ -103,22 +124,17 @@ void dev_pull_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t siz
         delta_body(runtime, bytes, size);
         return;
     }
+    if (pull->whole) {
+        dev_whole_body(runtime, bytes, size);
+        return;
+    }
     base_check(pull->have <= pull->expected);
     if (size > pull->expected - pull->have) { // more than was signed
         dev_pull_drop(runtime);
         dev_pull_retry(runtime, "more content than announced");
         return;
     }
-    enum base_status status =
-        storage->blob_append(storage->ctx, &pull->blob, pull->have, bytes, size);
-    if (status != BASE_OK) {
-        dev_pull_storage_failed(runtime, status);
-        return;
-    }
-    crypto->hash_update(crypto->ctx, &pull->hash, bytes, size);
-    pull->have += size;
-    pull->hashed = pull->have;
-    progress(runtime, pull->have, size);
+    (void)dev_pull_add(runtime, bytes, size); // what fails is tried again later
 }
 
 // The response to a request for a delta is over. False: it was the content itself, or an error that
@@ -184,6 +200,9 @@ void dev_pull_end(struct dev_runtime *runtime, enum base_status status)
         return;
     }
     if (pull->delta.asked && delta_end(runtime, status)) {
+        return;
+    }
+    if (pull->whole && dev_whole_end(runtime)) {
         return;
     }
     if (pull->any_size && pull->status == 200 && !pull->refused && status == BASE_OK) {

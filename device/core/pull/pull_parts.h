@@ -1,5 +1,5 @@
 // What the files of the pull share: pull_lane.c, what is brought next; device_pull.c, the steps of
-// that; pull_answer.c, what comes.
+// that; pull_answer.c and pull_whole.c, what comes.
 #ifndef DEV_PULL_PARTS_H
 #define DEV_PULL_PARTS_H
 
@@ -39,6 +39,19 @@ void dev_pull_stop(struct dev_runtime *runtime);
 void dev_pull_head(struct dev_runtime *runtime, const struct dev_response_head *head);
 void dev_pull_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size);
 void dev_pull_end(struct dev_runtime *runtime, enum base_status status);
+
+// Bytes of the blob that is brought, no more than are missing. False: they could not be stored, and
+// the pull goes on later.
+bool dev_pull_add(struct dev_runtime *runtime, const uint8_t *bytes, size_t size);
+
+// ---- pull_whole.c
+// Is the request for the blob that was picked to ask for all of its version?
+bool dev_whole_asks(const struct dev_runtime *runtime);
+// Head and body of the answer to such a request.
+void dev_whole_head(struct dev_runtime *runtime, const struct dev_response_head *head);
+void dev_whole_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size);
+// It ended. True: who was asked does not know the question; the blob is asked for by itself.
+bool dev_whole_end(struct dev_runtime *runtime);
 
 // ---- pull_space.c
 struct dev_pull_space {

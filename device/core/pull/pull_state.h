@@ -65,6 +65,7 @@ struct dev_pull {
     uint32_t window; // bytes since the deadline was moved
     uint32_t source; // where content is asked for: one on with each failure
     uint32_t retry_after_s;
+    uint32_t next; // file that comes next in an answer with all of a version
     int status;
     uint16_t gained;  // bytes beyond `reached` since the last progress, DEV_PULL_GAIN_BYTES at most
     uint8_t attempts; // since the last progress
@@ -78,6 +79,8 @@ struct dev_pull {
     bool reserved; // room for all of it
     bool required; // the version is not for a device without exclusive files
     bool refused;  // the response under way is of no use
+    bool whole;    // ... is to have all of a version (pull_whole.c)
+    bool single;   // this pull asks for content one by one
     struct dev_backoff backoff;
 };
 

@@ -19,6 +19,7 @@
 #define GW_BLOB_NOTE_MAX        79u
 #define GW_BLOB_ZSTD_MIN        256u                 // smaller ones are sent as they are
 #define GW_BLOB_ZSTD_MAX        (8u * 1024 * 1024)   // larger ones too
+#define GW_BLOB_WHOLE_MAX       (64u * 1024)         // of a version that comes in one answer
 #define GW_BLOB_DELTA_MIN       128u                 // smaller ones are never sent as deltas
 #define GW_BLOB_DELTA_MAX       (256u * 1024 * 1024) // larger ones, or dictionaries, neither
 
@@ -63,7 +64,7 @@ struct gw_blob *gw_blob_ref(struct gw_blob *blob);
 const char *gw_blob_note(const struct gw_blob *blob);
 void gw_blob_set_note(struct gw_blob *blob, const char *text); // cut at GW_BLOB_NOTE_MAX
 
-// GET and HEAD /v1/blob/{sha256}.
+// GET and HEAD /v1/blob/{sha256}, and /v1/blob/{sha256}/files for a version.
 #define GW_BLOB_PATH "/v1/blob/" // and the hash
 void gw_blob_handle(struct gw_worker *worker, struct gw_exchange *exchange);
 

@@ -352,6 +352,27 @@ enum base_status gw_blob_make_zstd(struct gw_core *core, const struct wire_sha25
     return BASE_OK;
 }
 
+struct gw_blob *gw_blob_cached_whole(struct gw_core *core, const struct wire_sha256 *digest)
+{
+    struct blob_key key;
+    make_key(&key, digest, GW_BLOB_WHOLE);
+    return lookup(core->blobs, &key);
+}
+
+enum base_status gw_blob_keep_whole(struct gw_core *core, const struct wire_sha256 *digest,
+                                    uint8_t *heap, size_t size, struct gw_blob **out_blob)
+{
+    struct gw_store_bytes bytes = {.data = heap, .heap = heap, .size = size};
+    struct blob_key key;
+    make_key(&key, digest, GW_BLOB_WHOLE);
+    struct gw_blob *blob = new_blob(&key, bytes, "");
+    if (blob == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    *out_blob = insert(core->blobs, blob);
+    return BASE_OK;
+}
+
 // ---- Deltas. One that does not pay is cached too, as an empty blob, so that it is tried once.
 
 struct gw_blob *gw_blob_cached_delta(struct gw_core *core, const struct gw_delta_name *name,

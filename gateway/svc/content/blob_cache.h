@@ -10,7 +10,13 @@ struct gw_core;
 
 #define GW_ETAG_MAX 96u
 
-enum gw_blob_variant { GW_BLOB_IDENTITY, GW_BLOB_ZSTD, GW_BLOB_DELTA, GW_BLOB_VARIANT_COUNT };
+enum gw_blob_variant {
+    GW_BLOB_IDENTITY,
+    GW_BLOB_ZSTD,
+    GW_BLOB_DELTA,
+    GW_BLOB_WHOLE, // a version's manifest with its files behind it
+    GW_BLOB_VARIANT_COUNT
+};
 
 // The zstd variant if it is cached already. NULL: not there.
 struct gw_blob *gw_blob_cached_zstd(struct gw_core *core, const struct wire_sha256 *digest);
@@ -38,6 +44,16 @@ struct gw_blob *gw_blob_cached_delta(struct gw_core *core, const struct gw_delta
 BASE_NODISCARD enum base_status gw_blob_make_delta(struct gw_core *core,
                                                    const struct gw_delta_name *name,
                                                    struct gw_blob **out_blob);
+// The version of a manifest if it is cached already. NULL: not there.
+struct gw_blob *gw_blob_cached_whole(struct gw_core *core, const struct wire_sha256 *digest);
+// Puts a version (blob_whole.c) in place of its manifest, whose reference goes in any case.
+// NOT_FOUND: it is no manifest, or too large. NOMEM. Worker's thread.
+BASE_NODISCARD enum base_status
+gw_blob_whole(struct gw_core *core, const struct wire_sha256 *digest, struct gw_blob **inout_blob);
+// Caches it; takes over the heap block, in any case. NOMEM.
+BASE_NODISCARD enum base_status gw_blob_keep_whole(struct gw_core *core,
+                                                   const struct wire_sha256 *digest, uint8_t *heap,
+                                                   size_t size, struct gw_blob **out_blob);
 // Keeps at most so many bytes of each sort, in place of GW_BLOB_CACHE_BYTES_MAX, from now on.
 void gw_blob_cache_limit(struct gw_core *core, uint64_t bytes);
 bool gw_blob_may_compress(const struct gw_blob *identity);

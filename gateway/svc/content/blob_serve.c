@@ -1,6 +1,6 @@
-// GET and HEAD /v1/blob/{sha256}, and gw_blob_put. Serving on the worker's thread; making a
-// compressed variant is a call on the background thread, a delta on the thread of deltas, after
-// which the exchange goes on.
+// GET and HEAD /v1/blob/{sha256} and /v1/blob/{sha256}/files, and gw_blob_put. Serving on the
+// worker's thread; making a compressed variant is a call on the background thread, a delta on the
+// thread of deltas, after which the exchange goes on.
 //
 // First the representation is chosen: a delta when the client holds a dictionary of ours (RFC
 // 9842), zstd when no range is asked for, else the bytes as they are; each has its own strong ETag.
@@ -211,7 +211,7 @@ static void reply_blob(struct gw_exchange *exchange, int status, struct gw_blob 
     struct gw_reply *reply = &exchange->reply;
     gw_reply_header(reply, BASE_STR("content-type"), BASE_STR("application/octet-stream"));
     common_headers(exchange, blob, true);
-    if (gw_blob_variant(blob) != GW_BLOB_IDENTITY) {
+    if (gw_blob_coding(blob).size > 0) {
         gw_reply_header(reply, BASE_STR("content-encoding"), gw_blob_coding(blob));
     }
     if (gw_blob_variant(blob) != GW_BLOB_ZSTD) {
@@ -435,13 +435,37 @@ static bool is_admitted(struct gw_core *core, struct gw_exchange *exchange)
     return admission == GW_ADMITTED;
 }
 
+// "HASH" or "HASH/files".
+static enum base_status parse_name(struct base_str rest, struct wire_sha256 *out, bool *out_whole)
+{
+    struct base_str files = BASE_STR("/files");
+    *out_whole = rest.size == WIRE_SHA256_HEX + files.size &&
+                 memcmp(rest.data + WIRE_SHA256_HEX, files.data, files.size) == 0;
+    rest.size -= *out_whole ? files.size : 0;
+    return wire_sha256_parse(rest, out);
+}
+
+static enum base_status open_public(struct gw_core *core, const struct wire_sha256 *digest,
+                                    struct gw_blob **out_blob)
+{
+    struct gw_blob *blob = NULL;
+    BASE_TRY(gw_blob_open(core, digest, &blob));
+    if (gw_blob_exclusive(core, blob)) {
+        gw_blob_release(blob);
+        return BASE_ERR_NOT_FOUND;
+    }
+    *out_blob = blob;
+    return BASE_OK;
+}
+
 void gw_blob_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 {
     const struct gw_request *request = &exchange->request;
     struct wire_sha256 digest;
     struct gw_blob *blob = NULL;
+    bool whole = false;
     gw_count(&worker->stats.blobs, 1);
-    if (wire_sha256_parse(gw_route_rest(exchange), &digest) != BASE_OK) {
+    if (parse_name(gw_route_rest(exchange), &digest, &whole) != BASE_OK) {
         gw_reply_problem(exchange, 400, "a blob is named by 64 hex digits");
         gw_exchange_finish(exchange);
         return;
@@ -450,10 +474,9 @@ void gw_blob_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         gw_exchange_finish(exchange);
         return;
     }
-    enum base_status status = gw_blob_open(worker->core, &digest, &blob);
-    if (status == BASE_OK && gw_blob_exclusive(worker->core, blob)) {
-        gw_blob_release(blob);
-        status = BASE_ERR_NOT_FOUND;
+    enum base_status status = open_public(worker->core, &digest, &blob);
+    if (status == BASE_OK && whole) {
+        status = gw_blob_whole(worker->core, &digest, &blob);
     }
     if (status != BASE_OK) {
         gw_reply_failure(exchange, status, status == BASE_ERR_NOT_FOUND ? "no such blob" : NULL,
@@ -462,6 +485,11 @@ void gw_blob_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         return;
     }
     struct gw_delta_name delta;
+    if (whole) {
+        gw_blob_serve(exchange, blob);
+        gw_exchange_finish(exchange);
+        return;
+    }
     if (request->available_dictionary.size > 0 && parse_delta(request, &digest, &delta) &&
         serve_delta(worker, exchange, &delta, blob)) {
         return;

@@ -158,10 +158,11 @@ static void handle(void *ctx, const struct h2t_request *request, struct h2t_repl
         reply->body_bytes = reply->status == 200 ? world.offers_bytes : 0;
     } else if (base_str_equal(request->path, BASE_STR("/v1/report"))) {
         serve_report(request, reply);
-    } else if (base_str_starts(request->path, BASE_STR("/v1/blob/"))) {
+    } else if (base_str_starts(request->path, BASE_STR("/v1/blob/")) &&
+               request->path.size == 9 + WIRE_SHA256_HEX) {
         serve_blob(request, reply);
     } else {
-        reply->status = 404;
+        reply->status = 404; // also for all of a version at once
     }
 }
 
