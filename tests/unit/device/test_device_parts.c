@@ -472,7 +472,8 @@ static void no_blob(void *ctx, const struct wire_sha256 *name)
 }
 
 // Of kinds that a part says it does not hear of, it does nothing where it is told all the same: a
-// kind that it does something for is not left out. The device has an active version.
+// kind that it does something for is not left out. The device has an active version, and a run
+// under way.
 static void test_parts_hear_of_what_they_act_on(void **state)
 {
     (void)state;
@@ -484,10 +485,14 @@ static void test_parts_hear_of_what_they_act_on(void **state)
     rig_init(&rig);
     rig_version_add(&rig, "demo/score", 1, 100, WIRE_RUNTIME_ABI, 0);
     rig_boot(&rig);
+    rig.hold_runs = true;
     rig_offer(&rig, &(struct rig_statement){.task = "demo/score", .counter = 1});
     rig_checkin(&rig);
     struct dev_runtime *runtime = rig.runtime;
     assert_int_equal(dev_task_count(runtime), 1);
+    assert_true(runtime->tasks[0].runs.running);
+    runtime->tasks[0].offer.again.rollout_id = 1;
+    runtime->tasks[0].runs.count = 5;
     size_t bytes = dev_runtime_bytes(&rig.config);
     uint8_t *before = malloc(bytes);
     assert_non_null(before);
