@@ -43,7 +43,8 @@ static void agrees_with_a_table(void **state)
         uint32_t index = (uint32_t)base_prng_below(&prng, ENTRIES);
         uint64_t what = base_prng_below(&prng, 10);
         if (what < 5) { // near, past, or more than two turns away
-            static const uint32_t spans[] = {1, 100, 5000, 3 * SIM_WHEEL_SLOTS};
+            static const uint32_t spans[] = {1, 100, 5000, 3 * SIM_WHEEL_SLOTS,
+                                             600 * SIM_WHEEL_SLOTS};
             uint32_t span = spans[base_prng_below(&prng, TEST_COUNT(spans))];
             uint32_t due = now + (uint32_t)base_prng_below(&prng, span);
             set_both(&wheel, oracle, index, due);
@@ -98,6 +99,41 @@ static void finds_the_only_one(void **state)
     }
 }
 
+// Nobody is looked at turns before it is due, and of one tick who was set last comes first,
+// whenever that was.
+static void later_turns_wait(void **state)
+{
+    (void)state;
+    struct sim_wheel_node nodes[8] = {0};
+    struct sim_wheel wheel;
+    const uint32_t due = 3 * SIM_WHEEL_SLOTS + 5;
+    assert_int_equal(sim_wheel_init(&wheel, base_alloc_heap(), nodes, sizeof(nodes[0])), BASE_OK);
+    sim_wheel_set(&wheel, 0, due);
+    sim_wheel_set(&wheel, 1, due + SIM_WHEEL_TURNS * SIM_WHEEL_SLOTS); // of the same list
+    sim_wheel_set(&wheel, 2, due);
+    sim_wheel_set(&wheel, 3, due + 1);
+    assert_int_equal(sim_wheel_next(&wheel), due);
+    assert_int_equal(sim_wheel_pop(&wheel, SIM_WHEEL_SLOTS + 5), SIM_WHEEL_NONE);
+    assert_int_equal(sim_wheel_next(&wheel), due); // not its slot of that turn
+    sim_wheel_set(&wheel, 4, due);
+    assert_int_equal(sim_wheel_pop(&wheel, due - 1), SIM_WHEEL_NONE);
+    sim_wheel_set(&wheel, 5, due); // of the turn that is under way
+    sim_wheel_cancel(&wheel, 2);
+    static const uint32_t order[] = {5, 4, 0};
+    for (size_t i = 0; i < TEST_COUNT(order); i++) {
+        assert_int_equal(sim_wheel_pop(&wheel, due), order[i]);
+    }
+    assert_int_equal(sim_wheel_pop(&wheel, due), SIM_WHEEL_NONE);
+    assert_int_equal(sim_wheel_next(&wheel), due + 1);
+    sim_wheel_cancel(&wheel, 3);
+    const uint32_t far = due + SIM_WHEEL_TURNS * SIM_WHEEL_SLOTS;
+    assert_int_equal(sim_wheel_next(&wheel), far);
+    assert_int_equal(sim_wheel_pop(&wheel, far - 1), SIM_WHEEL_NONE);
+    assert_int_equal(sim_wheel_pop(&wheel, UINT32_MAX - 1), 1);
+    assert_int_equal(wheel.count, 0);
+    sim_wheel_done(&wheel);
+}
+
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
@@ -123,6 +159,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_a_table),
         cmocka_unit_test(finds_the_only_one),
+        cmocka_unit_test(later_turns_wait),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
