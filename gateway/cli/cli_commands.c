@@ -61,6 +61,9 @@ static const struct {
     {"fallback", NULL, CLI_OPTION_ALPHA,
      "Chance that the choice is wrong, and that any interval is (0.05)"},
     {"fallback", NULL, CLI_OPTION_OUT, "A page with the trade-off as a picture"},
+    {"model", NULL, CLI_OPTION_VERSION, "A number from 1"},
+    {"model", NULL, CLI_OPTION_STAGES, "Stages (JSON) instead of shadows, 1, 10 and 50 percent"},
+    {"model", NULL, CLI_OPTION_REASON, "Why; kept in the release and in the audit log"},
     {"task", "build", CLI_OPTION_VERSION,
      "Instead of task.json's; 9, 9.2, 2026.01 and 1.2.3.4 are versions too"},
 };

@@ -92,12 +92,13 @@ static char *entry_text(struct gw_core *core, const struct change *change)
     gw_tenant_name(core, actor->tenant, tenant);
     (void)snprintf(request, sizeof(request), "%016llx", (unsigned long long)change->request_id);
     json_t *entry = json_pack(
-        "{s:o, s:s, s:{s:o, s:s, s:s}, s:s, s:s, s:o, s:s, s:i, s:o, s:n, s:o, s:o}", "time",
+        "{s:o, s:s, s:{s:o, s:s, s:s}, s:s, s:s, s:o, s:s, s:i, s:o, s:o, s:o, s:o}", "time",
         time_now(core), "request", request, "actor", "token", token_of(actor), "name", actor->name,
         "role", gw_role_name(actor->role), "tenant", tenant, "method", "POST", "path",
         text_or_size(change->control.exchange->request.path), "outcome", outcome_of(change->status),
         "status", change->protocol->code(change->status), "detail",
-        done ? json_null() : text_or_size(base_str_of(change->error.text)), "reason", "before",
+        done ? json_null() : text_or_size(base_str_of(change->error.text)), "reason",
+        change->wish.reason.size > 0 ? text_or_size(change->wish.reason) : json_null(), "before",
         state_of(change, change->was_loaded), "after",
         done ? state_of(change, change->is_loaded) : json_null());
     char *text = entry != NULL ? json_dumps(entry, JSON_COMPACT) : NULL;
@@ -132,8 +133,10 @@ static void note(struct gw_worker *worker, struct change *change)
     (void)snprintf(model, sizeof(model), "%.*s", (int)size, wish->model.data);
     base_log_info(log, "infer", "actor=\"%s\" %s model=\"%s\" outcome=%s detail=\"%s\"",
                   base_log_quoted(change->actor.name, by, sizeof(by)),
-                  wish->load ? "load" : "unload", base_log_quoted(model, of, sizeof(of)),
-                  outcome_of(change->status),
+                  wish->verb != NULL ? wish->verb
+                  : wish->load       ? "load"
+                                     : "unload",
+                  base_log_quoted(model, of, sizeof(of)), outcome_of(change->status),
                   base_log_quoted(change->error.text, why, sizeof(why)));
     change->control.run = note_run;
     change->control.done = note_done;
@@ -151,8 +154,9 @@ static void work_run(struct gw_core *core, struct gw_control_call *self)
     const struct gw_infer_change_wish *wish = &change->wish;
     (void)core;
     change->was_loaded = gw_infer_model_ready(wish->service, wish->model, BASE_STR(""));
-    change->status = wish->load ? gw_infer_load(wish->service, wish->model, &change->error)
-                                : gw_infer_unload(wish->service, wish->model, &change->error);
+    change->status = wish->work != NULL ? wish->work(wish, change->actor.name, &change->error)
+                     : wish->load       ? gw_infer_load(wish->service, wish->model, &change->error)
+                                  : gw_infer_unload(wish->service, wish->model, &change->error);
     change->is_loaded = gw_infer_model_ready(wish->service, wish->model, BASE_STR(""));
 }
 

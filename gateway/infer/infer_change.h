@@ -1,5 +1,5 @@
-// Models that an operator loads and unloads, the same for every protocol: who may, the work, and
-// the entry in the audit log that says who did what.
+// Models that an operator loads, unloads, pushes and releases, the same for every protocol: who
+// may, the work, and the entry in the audit log that says who did what.
 #ifndef GW_INFER_CHANGE_H
 #define GW_INFER_CHANGE_H
 
@@ -17,8 +17,15 @@ struct gw_infer_change_protocol {
 
 struct gw_infer_change_wish {
     struct gw_infer_service *service;
-    struct base_str model; // as long as the exchange
+    struct base_str model; // as long as the exchange, as all of this
     bool load;             // else unload
+    // Background thread: what is done in place of loading or unloading, by the actor of this name;
+    // NULL: one of these two.
+    enum base_status (*work)(const struct gw_infer_change_wish *wish, const char *by,
+                             struct base_error *error);
+    const char *verb;       // of the log; NULL: load or unload
+    struct base_str reason; // of the audit log's entry; empty: none was given
+    void *more;             // for `work`
 };
 
 // Worker's thread: ends in one gw_exchange_finish. A caller who shows no operator's token gets

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "infer/split/infer_split.h"
 #include "svc/reply.h"
 
 #define ARENA_CHUNK_BYTES ((size_t)16 << 10)
@@ -59,6 +60,15 @@ static void stream_gone(struct gw_exchange *exchange)
     gw_infer_cancel(self->service, &self->ticket);
 }
 
+// What a release's share goes by: what the caller chose to be known by, else what it shows.
+static uint64_t caller_of(const struct gw_request *request)
+{
+    struct base_str text = request->idempotency_key.size > 0 ? request->idempotency_key
+                           : request->credential.size > 0    ? request->credential
+                                                             : request->authorization;
+    return gw_infer_caller(text);
+}
+
 struct gw_infer_exchange *gw_infer_exchange_new(struct gw_infer_service *service,
                                                 struct gw_worker *worker,
                                                 struct gw_exchange *exchange,
@@ -77,6 +87,8 @@ struct gw_infer_exchange *gw_infer_exchange_new(struct gw_infer_service *service
     self->protocol = protocol;
     self->worker = worker;
     self->exchange = exchange;
+    self->ticket.caller = caller_of(&exchange->request);
+    self->ticket.peer = exchange->request.peer;
     self->ticket.call = &self->call;
     self->ticket.arena = &self->arena;
     self->ticket.done = ticket_done;

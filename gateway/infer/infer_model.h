@@ -4,15 +4,28 @@
 #define GW_INFER_MODEL_H
 
 #include "infer/infer_repository.h"
+#include "infer/split/infer_agree.h"
+#include "infer/split/infer_split.h"
 
 struct gw_infer_service;
 struct gw_infer_session;
+struct gw_infer_shelf;
 struct gw_infer_version;
 
 // A version that was to be served and could not be.
 struct gw_infer_failed {
     char text[GW_INFER_VERSION_TEXT];
     char reason[BASE_ERROR_TEXT_MAX];
+};
+
+// Of a release.
+struct gw_infer_candidate {
+    char text[GW_INFER_VERSION_TEXT]; // empty: there is none
+    struct gw_infer_split split;
+    struct gw_infer_agree agree;
+    uint64_t calls;               // of the serving version
+    uint32_t number;              // of the trial: what began before it is not counted
+    struct gw_infer_trial *trial; // NULL: there never was one
 };
 
 struct gw_infer_model {
@@ -22,6 +35,7 @@ struct gw_infer_model {
     uint32_t version_count;                                   // 0: not loaded
     struct gw_infer_failed failed[GW_INFER_VERSIONS_MAX];     // beside those that are loaded
     uint32_t failed_count;
+    struct gw_infer_candidate candidate;
     bool wanted;                      // it was to be loaded
     char reason[BASE_ERROR_TEXT_MAX]; // why it is not
 };
@@ -30,6 +44,21 @@ struct gw_infer_model {
 // version that loads, of others each that does. What cannot be is in the log and in the index.
 void gw_infer_load_first(struct gw_infer_service *service, struct base_str name);
 
+// By its name or an alias; NULL: there is none. With the lock.
+struct gw_infer_model *gw_infer_model_find(struct gw_infer_service *service, struct base_str name);
+// The one of this very name, made when there is none. With the lock. NULL: too many, or no memory.
+struct gw_infer_model *gw_infer_model_place(struct gw_infer_service *service, struct base_str name);
+// Where a version comes from.
+struct gw_infer_source {
+    const struct gw_infer_found *found;
+    uint64_t number;
+    const struct gw_infer_shelf *shelf; // NULL: the disk
+};
+// Reads and plans it; it is in no list yet.
+BASE_NODISCARD enum base_status gw_infer_version_make(const struct gw_infer_service *service,
+                                                      const struct gw_infer_source *source,
+                                                      struct gw_infer_version **out,
+                                                      struct base_error *error);
 // A session without a plan; the caller's. What the engine says, as of a device that is not there.
 BASE_NODISCARD enum base_status gw_infer_session_new(const struct gw_infer_service *service,
                                                      const struct gw_infer_version *version,

@@ -22,7 +22,7 @@ static bool is_alias(const struct gw_infer_model *model, struct base_str name)
     return false;
 }
 
-static struct gw_infer_model *find_model(struct gw_infer_service *service, struct base_str name)
+struct gw_infer_model *gw_infer_model_find(struct gw_infer_service *service, struct base_str name)
 {
     for (uint32_t i = 0; i < service->model_count; i++) {
         struct gw_infer_model *model = service->models[i];
@@ -41,7 +41,7 @@ static int shown(struct base_str text)
 struct gw_infer_version *gw_infer_find(struct gw_infer_service *service, struct base_str model,
                                        struct base_str version, struct base_error *error)
 {
-    const struct gw_infer_model *found = find_model(service, model);
+    const struct gw_infer_model *found = gw_infer_model_find(service, model);
     if (found == NULL) {
         (void)base_error_set(error, BASE_ERR_NOT_FOUND, "model '%.*s': there is none of this name",
                              shown(model), model.data);
@@ -172,10 +172,36 @@ static enum base_status warm_all(const struct gw_infer_service *service,
     return BASE_OK;
 }
 
-static enum base_status make_version(const struct gw_infer_service *service,
-                                     const struct gw_infer_found *found, uint64_t number,
-                                     struct gw_infer_version **out, struct base_error *error)
+// From the disk, or from the shelf, whose bytes the engine reads as long as the version lives.
+static enum base_status load_engine(const struct gw_infer_service *service,
+                                    const struct gw_infer_source *source,
+                                    struct gw_infer_version *version, struct base_error *error)
 {
+    static const struct eng_model_options options = {.file_bytes_max = GW_INFER_SHELF_BYTES_MAX};
+    const struct gw_infer_shelf *shelf = source->shelf;
+    struct base_error why = {0};
+    struct base_span file = {0};
+    if (shelf == NULL) {
+        return gw_infer_repository_load(service->dir, source->found, source->number,
+                                        &version->engine, error);
+    }
+    version->shelved = true;
+    enum base_status status =
+        shelf->load(shelf->self, base_str_of(version->name), source->number, &file, &why);
+    version->file = (void *)(uintptr_t)file.data;
+    if (status == BASE_OK) {
+        status = eng_model_load_memory(file.data, file.size, &options, &version->engine, &why);
+    }
+    return status == BASE_OK ? BASE_OK
+                             : base_error_set(error, status, "%.40s/%s: %s", version->name,
+                                              version->text, why.text);
+}
+
+enum base_status gw_infer_version_make(const struct gw_infer_service *service,
+                                       const struct gw_infer_source *source,
+                                       struct gw_infer_version **out, struct base_error *error)
+{
+    const struct gw_infer_found *found = source->found;
     const struct gw_infer_settings *settings = &found->settings;
     struct base_error why = {0};
     struct gw_infer_version *version = calloc(1, sizeof(*version));
@@ -184,15 +210,16 @@ static enum base_status make_version(const struct gw_infer_service *service,
     }
     version->refs = 1;
     memcpy(version->name, found->name, sizeof(version->name));
-    (void)snprintf(version->text, sizeof(version->text), "%llu", (unsigned long long)number);
+    (void)snprintf(version->text, sizeof(version->text), "%llu",
+                   (unsigned long long)source->number);
+    version->number = source->number;
     version->hash_key = service->hash_key;
     version->by_rows = settings->max_batch > 1;
     version->rules = (struct gw_infer_batch_rules){settings->max_batch,
                                                    version->by_rows ? settings->batch_delay_us : 0};
     version->instances = settings->instances != 0 ? settings->instances : service->thread_count;
     version->queue_max = settings->queue;
-    enum base_status status =
-        gw_infer_repository_load(service->dir, found, number, &version->engine, error);
+    enum base_status status = load_engine(service, source, version, error);
     if (status != BASE_OK) {
         gw_infer_version_free(version);
         return status;
@@ -217,6 +244,8 @@ struct load {
     uint32_t version_count;
     struct gw_infer_failed failed[GW_INFER_VERSIONS_MAX];
     uint32_t failed_count;
+    uint64_t shelved[GW_INFER_VERSIONS_MAX]; // of the shelf, the highest first
+    uint32_t shelved_count;
     bool first; // at the start: what can be served is
 };
 
@@ -224,6 +253,65 @@ static void drop_all(struct load *load)
 {
     while (load->version_count > 0) {
         gw_infer_version_free(load->versions[--load->version_count]);
+    }
+}
+
+static void note_failed(struct load *load, uint64_t number, const struct base_error *why,
+                        struct base_error *first)
+{
+    struct gw_infer_failed *failed = &load->failed[load->failed_count];
+    (void)snprintf(failed->text, sizeof(failed->text), "%llu", (unsigned long long)number);
+    (void)snprintf(failed->reason, sizeof(failed->reason), "%s", why->text);
+    if (load->failed_count++ == 0) {
+        *first = *why;
+    }
+}
+
+static bool has_number(const struct load *load, uint64_t number)
+{
+    for (uint32_t i = 0; i < load->version_count; i++) {
+        if (load->versions[i]->number == number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Those of the shelf that the disk has not, as far as they can be loaded and there is room.
+static void make_shelved(const struct gw_infer_service *service, struct load *load,
+                         struct base_error *error)
+{
+    for (uint32_t i = 0; i < load->shelved_count; i++) {
+        struct base_error why = {0};
+        const struct gw_infer_source source = {&load->found, load->shelved[i], &service->shelf};
+        if (has_number(load, source.number) || load->version_count == GW_INFER_VERSIONS_MAX ||
+            load->failed_count == GW_INFER_VERSIONS_MAX) {
+            continue;
+        }
+        if (gw_infer_version_make(service, &source, &load->versions[load->version_count], &why) ==
+            BASE_OK) {
+            load->version_count++;
+        } else {
+            note_failed(load, source.number, &why, error);
+        }
+    }
+}
+
+// Puts first the version that answers who names none: the one that the shelf says, if it is there.
+static void choose_serving(const struct gw_infer_service *service, struct load *load)
+{
+    const struct gw_infer_shelf *shelf = &service->shelf;
+    const struct gw_infer_version *first = load->versions[0];
+    uint64_t highest = first->shelved ? 0 : first->number;
+    uint64_t number = shelf->serving != NULL
+                          ? shelf->serving(shelf->self, base_str_of(load->found.name), highest)
+                          : 0;
+    for (uint32_t i = 1; number != 0 && i < load->version_count; i++) {
+        struct gw_infer_version *version = load->versions[i];
+        if (version->number == number) {
+            memmove(&load->versions[1], &load->versions[0], i * sizeof(version));
+            load->versions[0] = version;
+        }
     }
 }
 
@@ -236,24 +324,24 @@ static enum base_status make_all(const struct gw_infer_service *service, struct 
     uint32_t count = load->first ? found->known_count : found->version_count;
     for (uint32_t i = 0; i < count && load->version_count < found->version_count; i++) {
         struct base_error why = {0};
-        if (make_version(service, found, found->versions[i], &load->versions[load->version_count],
-                         &why) == BASE_OK) {
+        const struct gw_infer_source source = {found, found->versions[i], NULL};
+        if (gw_infer_version_make(service, &source, &load->versions[load->version_count], &why) ==
+            BASE_OK) {
             load->version_count++;
             continue;
         }
-        struct gw_infer_failed *failed = &load->failed[load->failed_count];
-        (void)snprintf(failed->text, sizeof(failed->text), "%llu",
-                       (unsigned long long)found->versions[i]);
-        (void)snprintf(failed->reason, sizeof(failed->reason), "%s", why.text);
-        if (load->failed_count++ == 0) {
-            *error = why;
-        }
+        note_failed(load, source.number, &why, error);
         if (!load->first) {
             drop_all(load);
-            break;
+            return error->status;
         }
     }
-    return load->version_count > 0 ? BASE_OK : error->status;
+    make_shelved(service, load, error);
+    if (load->version_count == 0) {
+        return error->status;
+    }
+    choose_serving(service, load);
+    return BASE_OK;
 }
 
 // With the lock: is none of its names another model's?
@@ -263,7 +351,7 @@ static enum base_status check_names(struct gw_infer_service *service, const stru
     const struct gw_infer_settings *settings = &load->found.settings;
     for (uint32_t i = 0; i <= settings->alias_count; i++) {
         const char *name = i == 0 ? load->found.name : settings->aliases[i - 1];
-        const struct gw_infer_model *other = find_model(service, base_str_of(name));
+        const struct gw_infer_model *other = gw_infer_model_find(service, base_str_of(name));
         if (other != NULL && strcmp(other->name, load->found.name) != 0) {
             return base_error_set(error, BASE_ERR_CONFLICT, "%.40s: '%.40s' names model '%.40s'",
                                   load->found.name, name, other->name);
@@ -272,8 +360,7 @@ static enum base_status check_names(struct gw_infer_service *service, const stru
     return BASE_OK;
 }
 
-// With the lock. The model of this name, which may be new. NULL: there are too many, or no memory.
-static struct gw_infer_model *place(struct gw_infer_service *service, struct base_str name)
+struct gw_infer_model *gw_infer_model_place(struct gw_infer_service *service, struct base_str name)
 {
     for (uint32_t i = 0; i < service->model_count; i++) {
         if (base_str_equal(name, base_str_of(service->models[i]->name))) {
@@ -325,7 +412,7 @@ static void note_failure(struct gw_infer_service *service, const struct load *lo
     const struct gw_infer_found *found = &load->found;
     pthread_mutex_lock(&service->lock);
     struct gw_infer_model *model =
-        load->first || found->version_count > 0 ? place(service, name) : NULL;
+        load->first || found->version_count > 0 ? gw_infer_model_place(service, name) : NULL;
     if (model != NULL && model->version_count == 0) {
         model->wanted =
             gw_infer_name_ok(name) && (error->status != BASE_ERR_NOT_FOUND ||
@@ -346,7 +433,7 @@ static enum base_status load_model(struct gw_infer_service *service, struct load
     pthread_mutex_lock(&service->lock);
     enum base_status status = check_names(service, load, error);
     struct gw_infer_model *model =
-        status == BASE_OK ? place(service, base_str_of(load->found.name)) : NULL;
+        status == BASE_OK ? gw_infer_model_place(service, base_str_of(load->found.name)) : NULL;
     if (model != NULL) {
         model->wanted = true;
         install(service, model, load, &ends);
@@ -375,6 +462,13 @@ static void load_by_name(struct gw_infer_service *service, struct base_str model
     load->first = first;
     pthread_mutex_lock(&service->load_lock);
     enum base_status status = gw_infer_repository_look(service->dir, model, &load->found, why);
+    if (service->shelf.list != NULL && (status == BASE_OK || status == BASE_ERR_NOT_FOUND)) {
+        load->shelved_count = service->shelf.list(service->shelf.self, model, load->shelved);
+    }
+    if (status == BASE_ERR_NOT_FOUND && load->shelved_count > 0) {
+        load->found.version_count = load->found.known_count = 0; // the disk has none
+        status = BASE_OK;
+    }
     if (status == BASE_OK) {
         status = load_model(service, load, why);
     }
@@ -404,13 +498,20 @@ void gw_infer_load_first(struct gw_infer_service *service, struct base_str name)
     load_by_name(service, name, true, &why);
 }
 
+void gw_infer_load_shelved(struct gw_infer_service *service, struct base_str model)
+{
+    if (!service->explicit_models) {
+        gw_infer_load_first(service, model);
+    }
+}
+
 enum base_status gw_infer_unload(struct gw_infer_service *service, struct base_str model,
                                  struct base_error *error)
 {
     struct gw_infer_ends ends = {0};
     pthread_mutex_lock(&service->load_lock);
     pthread_mutex_lock(&service->lock);
-    struct gw_infer_model *found = find_model(service, model);
+    struct gw_infer_model *found = gw_infer_model_find(service, model);
     bool loaded = found != NULL && found->version_count > 0;
     if (loaded) {
         retire(service, found, &ends);
@@ -498,7 +599,7 @@ enum base_status gw_infer_metadata(struct gw_infer_service *service,
         gw_infer_find(service, named->model, named->version, &why);
     if (version == NULL) {
         status = why.status;
-    } else if (!copy_metadata(find_model(service, named->model), version, arena, out)) {
+    } else if (!copy_metadata(gw_infer_model_find(service, named->model), version, arena, out)) {
         status = base_error_set(&why, BASE_ERR_NOMEM, "no memory for the answer");
     }
     pthread_mutex_unlock(&service->lock);
@@ -541,7 +642,7 @@ enum base_status gw_infer_rows(struct gw_infer_service *service, const struct gw
     size_t count = 0;
     pthread_mutex_lock(&service->lock);
     const struct gw_infer_model *only =
-        named->model.size > 0 ? find_model(service, named->model) : NULL;
+        named->model.size > 0 ? gw_infer_model_find(service, named->model) : NULL;
     for (uint32_t i = 0; i < service->model_count; i++) {
         max += service->models[i]->version_count + service->models[i]->failed_count + 1;
     }

@@ -5,9 +5,12 @@
 
 #include "infer/infer_model.h"
 #include "infer/infer_service.h"
+#include "infer/infer_shelf.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
+
+struct gw_infer_shadow;
 
 struct gw_infer_session {
     struct gw_infer_session *next;
@@ -25,6 +28,9 @@ struct gw_infer_version {
     char name[GW_INFER_MODEL_NAME_MAX + 1]; // fixed, as the next seven
     char text[GW_INFER_VERSION_TEXT];
     struct eng_model *engine;
+    uint64_t number; // of the text
+    void *file;      // what the engine reads; NULL: a copy of its own
+    bool shelved;    // of the shelf, not of the disk
     struct base_hash_key hash_key;
     bool by_rows; // rows of several calls may be put together
     struct gw_infer_batch_rules rules;
@@ -44,6 +50,7 @@ struct gw_infer_service {
     uint32_t thread_count; // wanted; fixed
     uint32_t started_count;
     bool explicit_models;
+    struct gw_infer_shelf shelf; // set once
     size_t session_bytes_max;
     size_t idle_bytes_max;
     struct base_hash_key hash_key;
@@ -66,6 +73,8 @@ struct gw_infer_service {
     struct gw_infer_queue unread; // calls that are to be read
     uint32_t reading;             // threads that do
     uint64_t idle_puts;
+    uint32_t shadow_count; // on their way
+    uint32_t trial_count;  // models with a candidate
     bool draining;
     bool stopping;
 };
@@ -75,6 +84,7 @@ struct gw_infer_ends {
     struct gw_infer_ticket *tickets; // that are done
     struct gw_infer_version *dead;
     struct gw_infer_session *sessions; // that nobody keeps
+    struct gw_infer_shadow *shadows;   // that begin
 };
 
 // With the lock: the ticket is done; it leaves its queue or its batch. An error without a text gets

@@ -4,7 +4,7 @@
 // is cancelled or overdue ends at once, and the run stops when it was the last. A batch that fails
 // is run again call by call, so that nobody fails for what another one sent. The same threads read
 // calls that take long to read.
-#include "infer/infer_running.h"
+#include "infer/infer_arm.h"
 
 #include "base/check.h"
 #include "base/ckd.h"
@@ -367,8 +367,9 @@ static enum base_status run(struct gw_infer_service *service, struct gw_infer_ba
                             struct base_error *error)
 {
     struct gw_infer_ends ends = {0};
-    pthread_mutex_unlock(&service->lock);
     uint64_t began_us = base_clock_mono_us();
+    gw_infer_arms_begin(batch, began_us);
+    pthread_mutex_unlock(&service->lock);
     enum base_status status = gather(service, batch, error);
     pthread_mutex_lock(&service->lock);
     const struct eng_run_options limits = {.deadline_us = let_go(service, batch, &ends),
@@ -385,6 +386,35 @@ static enum base_status run(struct gw_infer_service *service, struct gw_infer_ba
     return status;
 }
 
+// With the lock: those of the calls that are shadowed and for whose shadow there is no room are so
+// no more. Are there others?
+static bool have_shadows(struct gw_infer_service *service, struct gw_infer_batch *batch)
+{
+    bool have = false;
+    for (uint32_t i = 0; i < batch->count; i++) {
+        struct gw_infer_ticket *ticket = batch->tickets[i];
+        if (ticket == NULL || ticket->arm != GW_INFER_ARM_SHADOWED) {
+            continue;
+        }
+        ticket->arm =
+            gw_infer_shadow_room(service, ticket) ? GW_INFER_ARM_SHADOWED : GW_INFER_ARM_SERVING;
+        have = have || ticket->arm == GW_INFER_ARM_SHADOWED;
+    }
+    return have;
+}
+
+static void copy_shadow(struct gw_infer_service *service, const struct gw_infer_ticket *ticket,
+                        enum base_status status, struct gw_infer_ends *ends)
+{
+    if (ticket == NULL || ticket->arm != GW_INFER_ARM_SHADOWED) {
+        return;
+    }
+    struct gw_infer_shadow *shadow = gw_infer_shadow_copy(service, ticket, status == BASE_OK);
+    if (shadow != NULL) {
+        gw_infer_shadow_put(ends, shadow);
+    }
+}
+
 // With the lock, before and after: what is left of the batch gets its outputs.
 static void answer(struct gw_infer_service *service, struct gw_infer_batch *batch,
                    struct gw_infer_ends *ends)
@@ -395,10 +425,14 @@ static void answer(struct gw_infer_service *service, struct gw_infer_batch *batc
             batch->tickets[i]->state = GW_INFER_HELD;
         }
     }
+    bool shadows = have_shadows(service, batch);
     pthread_mutex_unlock(&service->lock);
     for (uint32_t i = 0; i < batch->count; i++) {
         statuses[i] =
             batch->tickets[i] != NULL ? scatter(batch, batch->tickets[i], batch->from[i]) : BASE_OK;
+    }
+    for (uint32_t i = 0; shadows && i < batch->count; i++) {
+        copy_shadow(service, batch->tickets[i], statuses[i], ends);
     }
     pthread_mutex_lock(&service->lock);
     for (uint32_t i = 0; i < batch->count; i++) {

@@ -5,7 +5,7 @@
 #include "infer/infer_service.h"
 
 #include "infer/device_ledger.h"
-#include "infer/infer_running.h"
+#include "infer/infer_arm.h"
 
 #include "base/check.h"
 #include "base/ckd.h"
@@ -51,6 +51,7 @@ void gw_infer_version_free(struct gw_infer_version *version)
         free_session(session);
     }
     eng_model_unref(version->engine);
+    free(version->file);
     free(version);
 }
 
@@ -87,9 +88,10 @@ static void leave_batch(struct gw_infer_ticket *ticket)
 
 static void count_end(struct gw_infer_ticket *ticket, enum base_status status)
 {
-    if (ticket->version == NULL) {
-        return; // not read: whose it is nobody knows
+    if (ticket->version == NULL || ticket->arm == GW_INFER_ARM_SHADOW) {
+        return; // not read: whose it is nobody knows; or nobody's
     }
+    gw_infer_arm_count(ticket, status);
     struct gw_infer_figures *figures = &ticket->version->figures;
     figures->calls += status == BASE_OK;
     figures->rows += status == BASE_OK ? ticket->wait.rows : 0;
@@ -174,6 +176,9 @@ void gw_infer_ends_run(struct gw_infer_ends *ends)
         ends->sessions = session->next;
         free_session(session);
     }
+    struct gw_infer_shadow *shadows = ends->shadows;
+    ends->shadows = NULL;
+    gw_infer_shadows_begin(shadows);
 }
 
 // ---- A call comes
@@ -257,8 +262,7 @@ static void offer(struct gw_infer_service *service, struct gw_infer_ticket *tick
                             ? base_sat_add_u64(ticket->wait.arrived_us, ticket->call->timeout_us)
                             : UINT64_MAX;
     pthread_mutex_lock(&service->lock);
-    ticket->version =
-        gw_infer_find(service, ticket->call->model, ticket->call->version, &ticket->error);
+    ticket->version = gw_infer_choose(service, ticket);
     if (ticket->version != NULL) {
         ticket->version->refs++;
     }
@@ -276,13 +280,21 @@ static void offer(struct gw_infer_service *service, struct gw_infer_ticket *tick
     if (status == BASE_OK && ticket->cancelled) {
         status = base_error_set(&ticket->error, BASE_ERR_CLOSED, "the caller is gone");
     }
+    if (status == BASE_OK && ticket->arm != GW_INFER_ARM_SHADOW) {
+        gw_infer_shadow_yield(service, ticket->version, &ends);
+    }
     if (status == BASE_OK) {
         status = admit(service, ticket, &ends);
     }
     if (status == BASE_OK) {
+        if (ticket->arm == GW_INFER_ARM_SHADOW) {
+            ticket->wait.shape = ~ticket->wait.shape; // no batch with anybody's call in it
+        }
         enqueue(service, ticket);
     } else {
-        ticket->version->figures.refused += status == BASE_ERR_LIMIT;
+        gw_infer_arm_count(ticket, status);
+        ticket->version->figures.refused +=
+            status == BASE_ERR_LIMIT && ticket->arm != GW_INFER_ARM_SHADOW;
         ticket->version->figures.cancelled += status == BASE_ERR_CLOSED;
         gw_infer_version_drop(service, ticket->version, &ends);
         ticket->version = NULL;
@@ -562,6 +574,7 @@ void gw_infer_service_free(struct gw_infer_service *service)
         for (uint32_t k = 0; k < model->version_count; k++) {
             gw_infer_version_drop(service, model->versions[k], &ends);
         }
+        free(model->candidate.trial);
         free(model);
     }
     gw_infer_ends_run(&ends);

@@ -19,6 +19,7 @@
 
 struct gw_infer_service;
 struct gw_infer_batch;
+struct gw_infer_model;
 struct gw_infer_version;
 
 #define GW_INFER_THREADS_MAX 64u
@@ -69,8 +70,10 @@ enum gw_infer_ticket_state {
 // alone (the arena and what the call points to as well) from the submit until `done`.
 struct gw_infer_ticket {
     const struct gw_infer_call *call;
-    struct base_arena *arena;                   // the result is put here
-    uint64_t deadline_us;                       // base_clock_mono_us; 0: that of the call alone
+    struct base_arena *arena; // the result is put here
+    uint64_t caller;      // who calls, for a release's share (gw_infer_caller); 0: by the call's id
+    uint64_t peer;        // the same of the connection, where there is no id either
+    uint64_t deadline_us; // base_clock_mono_us; 0: that of the call alone
     void (*done)(struct gw_infer_ticket *self); // once, on any thread; the ticket is the caller's
     // Fills the call first, on a thread of the service, for one that takes long to read; its status
     // and the ticket's error are the answer when it fails. NULL: the call is filled already.
@@ -87,6 +90,10 @@ struct gw_infer_ticket {
     // Private to the service.
     struct gw_infer_wait wait;
     struct gw_infer_version *version;
+    struct gw_infer_model *model; // of a release's arm, as the next two (infer_arm.h)
+    uint32_t trial;
+    uint32_t arm;
+    uint64_t began_us; // its run, of one that has an arm
     struct gw_infer_batch *batch;
     struct gw_infer_ticket *next;
     struct gw_infer_ticket **prev;

@@ -76,7 +76,8 @@
     X(EXCLUSIVE, "exclusive")                                                                      \
     X(USERS, "users")                                                                              \
     X(TUNNEL_DICTS, "tunnel_dicts")                                                                \
-    X(PAST, "past_outcomes")
+    X(PAST, "past_outcomes")                                                                       \
+    X(MODELS, "models")
 
 enum gw_table {
 #define GW_TABLE_ENUM(name, text) GW_TABLE_##name,

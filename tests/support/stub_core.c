@@ -7,6 +7,7 @@
 
 #include "api/api.h"
 #include "ddi/ddi.h"
+#include "infer/release/model_release.h"
 #include "infer/rest/infer_http.h"
 #include "svc/access/head_check.h"
 #include "svc/route.h"
@@ -75,6 +76,21 @@ void gw_infer_install(struct gw_core *core, struct gw_infer_service *service,
     (void)core;
     (void)service;
     (void)access;
+}
+
+enum base_status gw_release_open(struct gw_core *core, struct gw_infer_service *service,
+                                 struct gw_releases **out, struct base_error *error)
+{
+    (void)core;
+    (void)service;
+    (void)out;
+    (void)error;
+    return BASE_OK;
+}
+
+void gw_release_close(struct gw_releases *releases)
+{
+    (void)releases;
 }
 
 void gw_ddi_install(struct gw_core *core)

@@ -308,6 +308,40 @@
      CLI_BIT(ACCURACY) | CLI_BIT(WITHIN) | CLI_BIT(SHARE) | CLI_BIT(ALPHA) | CLI_BIT(OUT) | \
          CLI_BIT(FORMAT), \
      1, 1, cli_fallback_threshold) \
+    X("model", "list", "", \
+     "List the models that are served: versions loaded and in the store, and releases.", \
+     "  walle model list\n  walle model list -o json", CLI_BITS_GATEWAY, 0, 0, cli_model_list) \
+    X("model", "push", "NAME FILE", \
+     "Upload a version of a model. It is loaded and run once before it is kept.", \
+     "  walle model push din din.onnx --version 3\n" \
+     "It answers who names it; walle model release makes it the one that serves.", \
+     CLI_BITS_GATEWAY | CLI_BIT(VERSION), 2, 2, cli_model_push) \
+    X("model", "remove", "NAME", "Take a version out of the store; not the one that serves.", \
+     "  walle model remove din --version 2", CLI_BITS_GATEWAY | CLI_BIT(VERSION), 1, 1, \
+     cli_model_remove) \
+    X("model", "release", "NAME", \
+     "Release a version in stages: shadows, then a growing share of the callers, each stage judged.", \
+     "  walle model release din --version 3 --watch\n" \
+     "  walle model release din --version 3 --stages stages.json --reason 'trained on November'\n" \
+     "docs/INFERENCE.md says what a stage may have.", \
+     CLI_BITS_GATEWAY | CLI_BIT(VERSION) | CLI_BIT(STAGES) | CLI_BIT(REASON) | CLI_BIT(WATCH) | \
+         CLI_BIT(TIMEOUT), \
+     1, 1, cli_model_release) \
+    X("model", "status", "NAME", \
+     "Show a model's release: its stage, what was seen, and what happened; exits 1 when it went back.", \
+     "  walle model status din\n  walle model status din --watch", \
+     CLI_BITS_GATEWAY | CLI_BIT(WATCH) | CLI_BIT(TIMEOUT), 1, 1, cli_model_status) \
+    X("model", "pause", "NAME", "Pause a release: the version that served answers every call.", \
+     "  walle model pause din --reason 'look at the logs first'", \
+     CLI_BITS_GATEWAY | CLI_BIT(REASON), 1, 1, cli_model_pause) \
+    X("model", "resume", "NAME", "Go on with a paused release; its stage is measured anew.", \
+     "  walle model resume din\n  walle model resume din --accept-risk --reason 'a known fault'", \
+     CLI_BITS_GATEWAY | CLI_BIT(REASON) | CLI_BIT(ACCEPT_RISK), 1, 1, cli_model_resume) \
+    X("model", "promote", "NAME", "Open a release's next stage now; behind the last one it serves.", \
+     "  walle model promote din", CLI_BITS_GATEWAY | CLI_BIT(REASON), 1, 1, cli_model_promote) \
+    X("model", "abort", "NAME", "End a release: the version that served answers every call again.", \
+     "  walle model abort din --reason 'wrong labels'", CLI_BITS_GATEWAY | CLI_BIT(REASON), 1, 1, \
+     cli_model_abort) \
     X("console", "open", "", \
      "Print a link by which a browser logs in at the console, and open it where there is a screen.", \
      "  walle console open       or only: walle console\n" \

@@ -109,7 +109,7 @@ enum base_status cli_json_only(const json_t *object, const char *const *names, c
 // A problem document (RFC 9457) in words.
 static enum cli_exit refuse(const struct cli *cli, long status, const json_t *problem)
 {
-    const char *title = cli_json_text(problem, "title", "error");
+    const char *title = cli_json_text(problem, "title", cli_json_text(problem, "error", "error"));
     const char *detail = cli_json_text(problem, "detail", "");
 
     (void)cli_fail(CLI_EXIT_REFUSED, "%s refused (%ld): %s%s%s", cli_http_gateway(cli), status,

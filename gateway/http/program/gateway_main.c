@@ -15,6 +15,7 @@
 #include "http/secret/own_tokens.h"
 #include "http/secret/secret_file.h"
 #include "http/server.h"
+#include "infer/release/model_release.h"
 #include "infer/rest/infer_http.h"
 #include "svc/core.h"
 #include "tunnel/gw_tunnel.h"
@@ -292,6 +293,7 @@ struct gateway {
     struct gw_core *core;
     struct gw_tunnel *tunnel;
     struct gw_infer_service *infer; // NULL: no models are served
+    struct gw_releases *releases;   // of models; the same
     struct gw_server *server;
     int signals;
 };
@@ -409,7 +411,7 @@ static enum base_status open_infer(struct gateway *gateway, struct base_error *e
     }
     BASE_TRY(gw_http_config_access("infer.access", config->infer_access, &access, error));
     gw_infer_install(gateway->core, gateway->infer, access);
-    return BASE_OK;
+    return gw_release_open(gateway->core, gateway->infer, &gateway->releases, error);
 }
 
 // ---- Running
@@ -628,6 +630,7 @@ static int run(const struct arguments *arguments, const struct gw_http_config *c
     }
     gw_own_tokens_done(&gateway.tokens);
     gw_server_free(gateway.server);
+    gw_release_close(gateway.releases);
     gw_infer_service_free(gateway.infer);
     gw_tunnel_free(gateway.tunnel);
     gw_core_free(gateway.core);

@@ -12,6 +12,7 @@
 #include "http/config/http_config.h"
 #include "http/secret/own_tokens.h"
 #include "http/server.h"
+#include "infer/release/model_release.h"
 #include "infer/rest/infer_http.h"
 #include "svc/core.h"
 
@@ -190,6 +191,7 @@ struct program {
     struct gw_own_tokens tokens;
     struct gw_core *core;
     struct gw_infer_service *service;
+    struct gw_releases *releases;
     struct gw_server *server;
     int signals;
 };
@@ -251,6 +253,7 @@ static enum base_status open_all(struct program *program, const struct arguments
     BASE_TRY(gw_own_tokens_read(&program->tokens, arguments->dir, config->admin_token_file, error));
     BASE_TRY(open_core(program, arguments, error));
     gw_infer_install(program->core, program->service, access);
+    BASE_TRY(gw_release_open(program->core, program->service, &program->releases, error));
     const struct gw_server_options server_options = {
         .dir = arguments->dir, .config = config, .core = program->core, .log = &program->log};
     return gw_server_new(&server_options, &program->server, error);
@@ -339,6 +342,7 @@ static int run(struct arguments *arguments, enum base_log_level level)
     }
     gw_own_tokens_done(&program.tokens);
     gw_server_free(program.server);
+    gw_release_close(program.releases);
     gw_infer_service_free(program.service);
     gw_core_free(program.core);
     close(program.signals);

@@ -255,7 +255,8 @@ static void reply_change(struct gw_exchange *exchange, enum base_status status, 
 static void change(const struct asked *asked, bool load)
 {
     static const struct gw_infer_change_protocol protocol = {change_code, reply_change};
-    const struct gw_infer_change_wish wish = {asked->service, asked->query.second, load};
+    const struct gw_infer_change_wish wish = {
+        .service = asked->service, .model = asked->query.second, .load = load};
     gw_infer_change(asked->worker, asked->exchange, &wish, &protocol);
 }
 

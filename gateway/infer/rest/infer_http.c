@@ -8,6 +8,7 @@
 #include "infer/grpc/infer_grpc.h"
 #include "infer/infer_change.h"
 #include "infer/infer_exchange.h"
+#include "infer/release/model_release.h"
 #include "infer/rest/infer_text.h"
 #include "svc/access/head_check.h"
 #include "svc/reply.h"
@@ -169,7 +170,7 @@ static void change(struct gw_infer_service *service, struct gw_worker *worker,
                    struct gw_exchange *exchange, struct base_str model, bool load)
 {
     static const struct gw_infer_change_protocol protocol = {change_code, reply_change};
-    const struct gw_infer_change_wish wish = {service, model, load};
+    const struct gw_infer_change_wish wish = {.service = service, .model = model, .load = load};
     gw_infer_change(worker, exchange, &wish, &protocol);
 }
 
@@ -344,6 +345,8 @@ static void handle(void *self, struct gw_worker *worker, struct gw_exchange *exc
     bool open = exchange->route->who == GW_FOR_ANYBODY;
     if (!open && !gw_infer_admit(worker, exchange, &head)) {
         gw_exchange_finish(exchange);
+    } else if (gw_release_handle(service, worker, exchange)) {
+        return;
     } else if (what == NOTHING) {
         refuse(exchange, 404, "no such path of the inference service");
     } else if (!takes(what, exchange->request.method)) {

@@ -7,6 +7,7 @@
 #include "base/version.h"
 #include "infer/codec/oip_tensor.h"
 #include "infer/device/device_call.h"
+#include "infer/release/model_release.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -214,6 +215,7 @@ void gw_infer_metrics(void *service, void (*add)(void *ctx, const char *text), v
         add_gauge(&lines, "infer_waiting", "Calls that wait for a run.", true);
         add_gauge(&lines, "infer_running", "Runs under way.", false);
     }
+    gw_release_metrics(service, add, ctx);
     base_arena_done(&arena);
     gw_device_call_metrics(service, add, ctx);
 }

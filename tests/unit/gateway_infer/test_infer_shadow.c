@@ -1,0 +1,287 @@
+// A candidate beside the version that serves: who is answered by which, what is counted, and
+// shadows, whose answers nobody gets and which are the first to go when others have work.
+#include "infer_ask.h"
+
+#include "infer/infer_shelf.h"
+
+#define ALL 10000u // POL_BUCKET_COUNT
+
+// y = relu(x + w) with other weights than the kit's.
+static const struct onnx_part *other_relu(void)
+{
+    static const float w[3] = {2, -2, 3};
+    struct onnx_kit *kit = onnx_begin();
+    onnx_input(kit, "x", ENG_F32, -1, 3);
+    onnx_initializer(kit, "w", ENG_F32, ONNX_DIMS(3), w, sizeof(w));
+    onnx_node(kit, "Add", "x w", "s");
+    onnx_node(kit, "Relu", "s", "y");
+    onnx_output(kit, "y", ENG_F32, -1, 3);
+    return onnx_finish(kit, 13);
+}
+
+static void begin_two(struct world *world, const struct onnx_part *candidate, uint32_t threads)
+{
+    begin(world);
+    infer_kit_add(&world->kit, "m", "2", candidate);
+    infer_kit_add(&world->kit, "m", "1", NULL);
+    infer_kit_text(&world->kit, "m/model.conf", "versions = all\n");
+    start(world, threads);
+    const struct gw_infer_call first = {.model = BASE_STR("m"), .version = BASE_STR("1")};
+    struct base_error error = {0};
+    assert_int_equal(gw_infer_serve(world->service, &first, &error), BASE_OK);
+}
+
+static void try_two(struct world *world, uint16_t share, uint16_t shadow)
+{
+    const struct gw_infer_trial_wish wish = {.candidate = BASE_STR("2"),
+                                             .split = {.salt = 9, share, shadow}};
+    assert_int_equal(gw_infer_trial_set(world->service, BASE_STR("m"), &wish), BASE_OK);
+}
+
+static struct gw_infer_trial *seen_of(struct world *world)
+{
+    struct gw_infer_trial *trial = calloc(1, sizeof(*trial));
+    assert_true(gw_infer_trial_read(world->service, BASE_STR("m"), trial));
+    return trial;
+}
+
+// Until so many shadows have ended, however.
+static struct gw_infer_trial *shadows_of(struct world *world, uint64_t count)
+{
+    for (;;) {
+        struct gw_infer_trial *trial = seen_of(world);
+        if (trial->agreed + trial->differed + trial->shadows_failed + trial->dropped >= count) {
+            return trial;
+        }
+        free(trial);
+        usleep(200);
+    }
+}
+
+static bool by_version(const struct ask *ask, const char *version)
+{
+    return base_str_equal(ask->ticket.result.version, base_str_of(version));
+}
+
+// One caller stays on one version however often it calls, and about as many as the share says are
+// on the candidate; who names a version is in no arm.
+static void test_callers(void **state)
+{
+    struct world world;
+    (void)state;
+    begin_two(&world, NULL, 2);
+    try_two(&world, ALL / 4, 0);
+    uint32_t taken = 0;
+    for (uint64_t caller = 1; caller <= 400; caller++) {
+        bool first = false;
+        for (uint32_t turn = 0; turn < 3; turn++) {
+            struct ask *ask = ask_new(&world, "m", 1);
+            ask->ticket.caller = caller;
+            ask->call.id = base_str_of(turn == 0 ? "a" : "b"); // of the call, not of the caller
+            (void)ask_one(&world, ask);
+            bool candidate = by_version(ask, "2");
+            assert_true(candidate || by_version(ask, "1"));
+            first = turn == 0 ? candidate : first;
+            assert_int_equal(candidate, first);
+            ask_free(ask);
+        }
+        taken += first;
+    }
+    assert_in_range(taken, 60, 140); // of 400 a quarter, six deviations
+    struct ask *named = ask_new(&world, "m", 1);
+    named->call.version = BASE_STR("2");
+    ask_free(ask_one(&world, named));
+    struct gw_infer_trial *trial = seen_of(&world);
+    assert_int_equal(trial->candidate.calls, 3 * taken);
+    assert_int_equal(trial->serving.calls, 3 * (400 - taken));
+    assert_int_equal(trial->candidate.failed + trial->serving.failed, 0);
+    assert_int_equal(trial->serving.us.count, trial->serving.calls);
+    free(trial);
+    end(&world);
+}
+
+// Without a caller its call's id, without an id the connection.
+static void test_who_a_caller_is(void **state)
+{
+    struct world world;
+    (void)state;
+    begin_two(&world, NULL, 1);
+    try_two(&world, ALL / 2, 0);
+    for (uint32_t kind = 0; kind < 2; kind++) {
+        uint32_t taken = 0;
+        for (uint32_t i = 0; i < 200; i++) {
+            char id[16];
+            struct ask *ask = ask_new(&world, "m", 1);
+            snprintf(id, sizeof(id), "call-%u", i);
+            ask->ticket.peer = kind == 0 ? 5 : i;
+            ask->call.id = kind == 0 ? base_str_of(id) : BASE_STR("");
+            taken += by_version(ask_one(&world, ask), "2");
+            ask_free(ask);
+        }
+        assert_in_range(taken, 50, 150);
+    }
+    end(&world);
+}
+
+// A new trial begins with nothing; without one every call is the serving version's.
+static void test_trials_begin_and_end(void **state)
+{
+    struct world world;
+    struct gw_infer_trial trial;
+    (void)state;
+    begin_two(&world, NULL, 1);
+    try_two(&world, ALL, 0);
+    ask_free(ask_one(&world, ask_new(&world, "m", 1)));
+    try_two(&world, ALL, 0);
+    struct gw_infer_trial *seen = seen_of(&world);
+    assert_int_equal(seen->candidate.calls, 0);
+    free(seen);
+    const struct gw_infer_trial_wish none = {.split = {.share = ALL}};
+    assert_int_equal(gw_infer_trial_set(world.service, BASE_STR("m"), &none), BASE_OK);
+    assert_false(gw_infer_trial_read(world.service, BASE_STR("m"), &trial));
+    struct ask *ask = ask_one(&world, ask_new(&world, "m", 1));
+    assert_true(by_version(ask, "1"));
+    ask_free(ask);
+    assert_int_equal(gw_infer_trial_set(world.service, BASE_STR("n"), &none), BASE_ERR_NOT_FOUND);
+    end(&world);
+}
+
+static void shadow_once(struct world *world, uint32_t count)
+{
+    for (uint32_t i = 1; i <= count; i++) {
+        struct ask *ask = ask_one(world, ask_new(world, "m", 1 + i % 3));
+        assert_true(by_version(ask, "1"));
+        check_relu(ask);
+        ask_free(ask);
+        free(shadows_of(world, i));
+    }
+}
+
+static void test_shadows_agree(void **state)
+{
+    struct world world;
+    (void)state;
+    begin_two(&world, NULL, 2);
+    try_two(&world, 0, ALL);
+    shadow_once(&world, 20);
+    struct gw_infer_trial *trial = seen_of(&world);
+    assert_int_equal(trial->agreed, 20);
+    assert_int_equal(trial->shadow_us.count, 20);
+    assert_int_equal(trial->serving.calls, 20);
+    assert_int_equal(trial->candidate.calls, 0); // a shadow is no call
+    free(trial);
+    assert_int_equal(figures_of(&world, "m").calls, 20); // of the version that is first: 1
+    end(&world);
+}
+
+static void test_shadows_differ(void **state)
+{
+    struct world world;
+    (void)state;
+    begin_two(&world, other_relu(), 2);
+    try_two(&world, 0, ALL);
+    shadow_once(&world, 20);
+    struct gw_infer_trial *trial = seen_of(&world);
+    assert_int_equal(trial->differed, 20);
+    assert_int_equal(trial->agreed, 0);
+    free(trial);
+    end(&world);
+}
+
+// Half of the calls, whoever calls.
+static void test_a_share_of_shadows(void **state)
+{
+    struct world world;
+    (void)state;
+    begin_two(&world, NULL, 4);
+    try_two(&world, 0, ALL / 2);
+    for (uint32_t i = 0; i < 400; i++) {
+        ask_free(ask_one(&world, ask_new(&world, "m", 1)));
+    }
+    end(&world); // ends what is left of them
+}
+
+// The only thread has a shadow that never ends by itself: the next call ends it.
+static void test_a_call_ends_a_shadow(void **state)
+{
+    struct world world;
+    (void)state;
+    begin(&world);
+    add_endless(&world.kit, "m"); // version 1
+    infer_kit_add(&world.kit, "m", "2", NULL);
+    infer_kit_text(&world.kit, "m/model.conf", "versions = all\n");
+    start(&world, 1);
+    const struct gw_infer_trial_wish wish = {.candidate = BASE_STR("1"), .split = {.shadow = ALL}};
+    assert_int_equal(gw_infer_trial_set(world.service, BASE_STR("m"), &wish), BASE_OK);
+    for (uint64_t ended = 0; ended < 10;) {
+        struct ask *ask = ask_one(&world, ask_new(&world, "m", 1));
+        assert_true(by_version(ask, "2"));
+        check_relu(ask);
+        ask_free(ask);
+        struct gw_infer_trial *trial = seen_of(&world);
+        ended = trial->dropped;
+        assert_int_equal(trial->agreed + trial->differed + trial->shadows_failed, 0);
+        free(trial);
+    }
+    end(&world); // ends the last one
+}
+
+// While calls wait there are no shadows.
+static void test_no_shadow_under_load(void **state)
+{
+    struct world world;
+    struct ask *asks[8];
+    (void)state;
+    begin_two(&world, NULL, 1);
+    add_endless(&world.kit, "gate");
+    assert_int_equal(gw_infer_load(world.service, BASE_STR("gate"), NULL), BASE_OK);
+    try_two(&world, 0, ALL);
+    struct ask *gate = ask_new(&world, "gate", 1);
+    gw_infer_submit(world.service, &gate->ticket);
+    for (uint32_t i = 0; i < TEST_COUNT(asks); i++) {
+        asks[i] = ask_new(&world, "m", 1 + i % 2); // two shapes: no batch in any case
+        gw_infer_submit(world.service, &asks[i]->ticket);
+    }
+    gw_infer_cancel(world.service, &gate->ticket);
+    wait_for(&world.seen, TEST_COUNT(asks) + 1);
+    struct gw_infer_trial *trial = shadows_of(&world, TEST_COUNT(asks));
+    assert_in_range(trial->dropped, TEST_COUNT(asks) - 1, TEST_COUNT(asks));
+    free(trial);
+    for (uint32_t i = 0; i < TEST_COUNT(asks); i++) {
+        check_relu(asks[i]);
+        ask_free(asks[i]);
+    }
+    ask_free(gate);
+    end(&world);
+}
+
+// A candidate that is unloaded meanwhile is no reason to fail a call.
+static void test_no_candidate(void **state)
+{
+    struct world world;
+    (void)state;
+    begin_two(&world, NULL, 1);
+    const struct gw_infer_trial_wish wish = {.candidate = BASE_STR("3"),
+                                             .split = {.share = ALL, .shadow = ALL}};
+    assert_int_equal(gw_infer_trial_set(world.service, BASE_STR("m"), &wish), BASE_OK);
+    struct ask *ask = ask_one(&world, ask_new(&world, "m", 1));
+    assert_true(by_version(ask, "1"));
+    ask_free(ask);
+    end(&world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_callers),
+        cmocka_unit_test(test_who_a_caller_is),
+        cmocka_unit_test(test_trials_begin_and_end),
+        cmocka_unit_test(test_shadows_agree),
+        cmocka_unit_test(test_shadows_differ),
+        cmocka_unit_test(test_a_share_of_shadows),
+        cmocka_unit_test(test_a_call_ends_a_shadow),
+        cmocka_unit_test(test_no_shadow_under_load),
+        cmocka_unit_test(test_no_candidate),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
