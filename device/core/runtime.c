@@ -94,7 +94,6 @@ static size_t attrs_bound(const struct wire_attrs *attrs)
 struct whole {
     struct dev_runtime runtime;
     struct dev_check check;
-    struct dev_cloud cloud;
     struct dev_control control;
     struct dev_hints hints;
     struct dev_kept_result kept_result;
@@ -115,6 +114,7 @@ struct places {
     void *outcomes;
     struct dev_trust_work *trust_work;   // NULL without a root
     struct dev_kept_offers *kept_offers; // likewise
+    struct dev_cloud *cloud;             // NULL where no calls are made
     char *result;                        // at the end: what was not used was not touched
 };
 
@@ -134,6 +134,8 @@ static size_t lay_out(const struct dev_config *config, void *memory, struct plac
         config->root != NULL ? base_carve(&carver, 1, sizeof(struct dev_trust_work)) : NULL;
     out->kept_offers =
         config->root != NULL ? base_carve(&carver, 1, sizeof(struct dev_kept_offers)) : NULL;
+    out->cloud =
+        config->cloud_calls_max > 0 ? base_carve(&carver, 1, sizeof(struct dev_cloud)) : NULL;
     out->result =
         base_carve(&carver, 1, or_default(config->result_bytes_max, DEV_RESULT_BYTES_DEFAULT));
     return carver.used;
@@ -170,7 +172,6 @@ static void settings_copy(struct dev_settings *settings, const struct dev_config
     settings->request_timeout_us =
         or_default(config->request_timeout_ms, DEFAULT_TIMEOUT_MS) * 1000ull;
     settings->ride_wait_s = config->ride_wait_s;
-    settings->cloud_calls_max = config->cloud_calls_max;
     settings->report_delay_us = config->report_delay_ms * 1000ull;
     settings->born_s = config->born_s;
     settings->crash_limit = or_default(config->crash_limit, 1);
@@ -186,7 +187,6 @@ static struct dev_runtime *parts_place(struct whole *whole)
     memset(whole, 0, sizeof(*whole));
     runtime->parts = parts;
     runtime->check = &whole->check;
-    runtime->cloud = &whole->cloud;
     runtime->control = &whole->control;
     runtime->hints = &whole->hints;
     runtime->kept_result = &whole->kept_result;
@@ -240,6 +240,10 @@ enum base_status dev_init(void *memory, size_t memory_bytes, const struct dev_co
     runtime->kept_result->capacity = runtime->settings.result_bytes_max;
     runtime->trust->work = places.trust_work;
     runtime->kept_offers = places.kept_offers;
+    runtime->cloud = places.cloud;
+    if (runtime->cloud != NULL) {
+        runtime->cloud->calls_max = config->cloud_calls_max;
+    }
     if (config->root != NULL) {
         BASE_TRY(root_open(runtime, config));
     }

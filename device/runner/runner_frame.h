@@ -48,7 +48,7 @@
 #define DEV_RUNNER_ANSWER_MAX   (2 + DEV_VM_MESSAGE_MAX + WIRE_TENSOR_ANSWER_MAX)  // body of ANSWER
 #define DEV_RUNNER_LOOK_MAX     (1 + WIRE_TENSOR_MODEL_MAX)                        // body of LOOK
 #define DEV_RUNNER_SEEN_BYTES   5
-#define DEV_RUNNER_FRAME_MAX    (DEV_RUNNER_INFER_MAX + 1024) // more than any body
+#define DEV_RUNNER_FRAME_MAX    (1028 * 1024) // more than any body
 
 enum dev_runner_kind {
     DEV_RUNNER_JOB = 1,

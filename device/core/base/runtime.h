@@ -31,7 +31,6 @@ struct dev_settings {
     uint32_t outcomes_max;
     uint32_t result_bytes_max;
     uint32_t checkin_interval_s;
-    bool own_pace; // that is not to be changed
     uint32_t checkin_spread_s;
     uint32_t backoff_base_ms;
     uint32_t backoff_cap_ms;
@@ -40,7 +39,7 @@ struct dev_settings {
     uint64_t born_s;
     uint32_t crash_limit;
     uint32_t ride_wait_s;
-    uint32_t cloud_calls_max;
+    bool own_pace; // checkin_interval_s is not to be changed
     bool hints;
     char device_hex[WIRE_DEVICE_HEX + 1];
     uint8_t trusted_keys[DEV_TRUSTED_KEYS_MAX][WIRE_PUBLIC_KEY_BYTES];
@@ -68,7 +67,7 @@ struct dev_runtime {
     bool garbage; // stored: blobs may be there that no slot names
     // What parts keep, each for itself.
     struct dev_check *check;
-    struct dev_cloud *cloud;
+    struct dev_cloud *cloud; // NULL where no calls are made
     struct dev_control *control;
     struct dev_hints *hints;
     struct dev_kept_offers *kept_offers; // NULL without a root

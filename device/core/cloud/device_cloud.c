@@ -143,8 +143,8 @@ static void call_end(struct dev_runtime *runtime, struct dev_cloud_call *call,
     request_cancel(runtime, call);
     bool there = list_remove(runtime->cloud, call);
     base_check(there);
-    runtime->stats.cloud_calls += answered;
-    runtime->stats.cloud_refused += !answered;
+    runtime->cloud->answered += answered;
+    runtime->cloud->not_answered += !answered;
     call->on_end(call->ctx, &end);
 }
 
@@ -355,7 +355,10 @@ static bool exchange_event(struct dev_runtime *runtime, const struct dev_part_ev
 static void init(struct dev_runtime *runtime, uint64_t first_us)
 {
     (void)first_us;
-    memset(runtime->cloud, 0, sizeof(*runtime->cloud));
+    if (runtime->cloud == NULL) {
+        return;
+    }
+    *runtime->cloud = (struct dev_cloud){.calls_max = runtime->cloud->calls_max};
     dev_backoff_init(&runtime->cloud->backoff, DEV_CLOUD_DOWN_MS, DEV_CLOUD_DOWN_MAX_MS);
 }
 
@@ -376,7 +379,7 @@ static struct dev_cloud_call *overdue(const struct dev_cloud *cloud, uint64_t no
 static void step(struct dev_runtime *runtime, uint64_t now_us)
 {
     struct dev_cloud *cloud = runtime->cloud;
-    struct dev_cloud_call *call = overdue(cloud, now_us);
+    struct dev_cloud_call *call = cloud != NULL ? overdue(cloud, now_us) : NULL;
     while (call != NULL) {
         if (call->exchange != 0) {
             time_note(cloud, call, now_us, true);
@@ -384,7 +387,7 @@ static void step(struct dev_runtime *runtime, uint64_t now_us)
         call_end(runtime, call, WIRE_CLOUD_LATE);
         call = overdue(cloud, now_us);
     }
-    if (cloud->again_us <= now_us) {
+    if (cloud != NULL && cloud->again_us <= now_us) {
         send_waiting(runtime, now_us);
     }
 }
@@ -393,6 +396,9 @@ static uint64_t due_us(const struct dev_runtime *runtime)
 {
     const struct dev_cloud *cloud = runtime->cloud;
     uint64_t next_us = UINT64_MAX;
+    if (cloud == NULL) {
+        return next_us;
+    }
     for (const struct dev_cloud_call *call = cloud->first; call != NULL; call = call->next) {
         next_us = deadline_us(call) < next_us ? deadline_us(call) : next_us;
     }
@@ -404,6 +410,9 @@ static uint64_t due_us(const struct dev_runtime *runtime)
 
 static bool on_event(struct dev_runtime *runtime, const struct dev_part_event *event)
 {
+    if (runtime->cloud == NULL) {
+        return false;
+    }
     if (event->exchange != 0) {
         return exchange_event(runtime, event);
     }
@@ -427,7 +436,7 @@ const struct dev_part dev_cloud_part = {.name = "cloud",
 static enum wire_cloud_why known(const struct dev_runtime *runtime, uint64_t now_us)
 {
     const struct dev_cloud *cloud = runtime->cloud;
-    if (runtime->settings.cloud_calls_max == 0) {
+    if (cloud == NULL) {
         return WIRE_CLOUD_NOT_ALLOWED;
     }
     if (cloud->down && now_us < cloud->down_until_us) {
@@ -436,8 +445,7 @@ static enum wire_cloud_why known(const struct dev_runtime *runtime, uint64_t now
     if (now_us < cloud->refused_until_us) {
         return cloud->refused;
     }
-    return cloud->calls >= runtime->settings.cloud_calls_max ? WIRE_CLOUD_BUSY
-                                                             : WIRE_CLOUD_ANSWERED;
+    return cloud->calls >= cloud->calls_max ? WIRE_CLOUD_BUSY : WIRE_CLOUD_ANSWERED;
 }
 
 static enum wire_cloud_why judge(const struct dev_runtime *runtime,
@@ -466,7 +474,9 @@ enum wire_cloud_why dev_cloud_infer(struct dev_runtime *runtime, struct dev_clou
     base_assert(runtime->booted);
     enum wire_cloud_why why = judge(runtime, call, now_us);
     if (why != WIRE_CLOUD_ANSWERED) {
-        runtime->stats.cloud_refused++;
+        if (cloud != NULL) {
+            cloud->not_answered++;
+        }
         return why;
     }
     if (cloud->down) {
@@ -485,7 +495,7 @@ enum wire_cloud_why dev_cloud_infer(struct dev_runtime *runtime, struct dev_clou
 
 void dev_cloud_cancel(struct dev_runtime *runtime, struct dev_cloud_call *call)
 {
-    if (list_remove(runtime->cloud, call)) {
+    if (runtime->cloud != NULL && list_remove(runtime->cloud, call)) {
         request_cancel(runtime, call);
     }
 }
@@ -493,10 +503,13 @@ void dev_cloud_cancel(struct dev_runtime *runtime, struct dev_cloud_call *call)
 void dev_cloud_look(const struct dev_runtime *runtime, struct base_str model,
                     struct dev_cloud_view *out_view)
 {
+    const struct dev_cloud *cloud = runtime->cloud;
     uint64_t now_us = dev_now_us(runtime);
-    *out_view = (struct dev_cloud_view){
-        .why = known(runtime, now_us),
-        .expected_us = expected_us(runtime->cloud, model, now_us),
-        .calls = runtime->cloud->calls,
-    };
+    *out_view = (struct dev_cloud_view){.why = known(runtime, now_us)};
+    if (cloud != NULL) {
+        out_view->expected_us = expected_us(cloud, model, now_us);
+        out_view->calls = cloud->calls;
+        out_view->answered = cloud->answered;
+        out_view->refused = cloud->not_answered;
+    }
 }

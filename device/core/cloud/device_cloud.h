@@ -22,6 +22,7 @@ struct dev_cloud_time {
 
 struct dev_cloud {
     struct dev_cloud_call *first; // by priority, then as they came; those under way among them
+    uint32_t calls_max;           // of the configuration
     uint32_t calls;
     uint32_t under_way;
     bool down;              // no gateway answered the last request
@@ -29,6 +30,8 @@ struct dev_cloud {
     uint64_t refused_until_us;
     enum wire_cloud_why refused; // what the gateway said of all calls of this device
     uint64_t again_us;           // the transport had no room; 0: it had
+    uint64_t answered;
+    uint64_t not_answered;
     struct dev_backoff backoff;
     struct dev_cloud_time times[DEV_CLOUD_MODELS_MAX];
 };

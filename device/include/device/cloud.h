@@ -75,6 +75,8 @@ struct dev_cloud_view {
     enum wire_cloud_why why; // ANSWERED: a call would be sent
     uint32_t expected_us;    // how long calls of this model took of late; 0: not known
     uint32_t calls;          // waiting and under way
+    uint64_t answered;       // since the boot
+    uint64_t refused;        // all others: refused, or without an answer
 };
 void dev_cloud_look(const struct dev_runtime *runtime, struct base_str model,
                     struct dev_cloud_view *out_view);

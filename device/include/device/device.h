@@ -149,9 +149,6 @@ struct dev_stats {
     uint32_t rides_lost;
     uint32_t rides_too_large;
     uint32_t rides_cut;
-    // Calls of models in the cloud (device/cloud.h): answered, and all others.
-    uint64_t cloud_calls;
-    uint64_t cloud_refused;
 };
 
 // Bytes dev_init needs for this configuration; 0 when the configuration is invalid.

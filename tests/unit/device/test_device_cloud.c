@@ -142,10 +142,10 @@ static void test_an_answer(void **state)
     answer(200, "", 0, good());
     ends_as(0, WIRE_CLOUD_ANSWERED);
     assert_int_equal(asked[0].tries, 1);
-    struct dev_stats stats;
-    dev_stats(rig.runtime, &stats);
-    assert_int_equal(stats.cloud_calls, 1);
-    assert_int_equal(stats.cloud_refused, 0);
+    struct dev_cloud_view view;
+    dev_cloud_look(rig.runtime, BASE_STR("big"), &view);
+    assert_int_equal(view.answered, 1);
+    assert_int_equal(view.refused, 0);
     end();
 }
 
@@ -171,6 +171,10 @@ static void test_refused_at_once(void **state)
     rig_boot(&rig);
     memset(asked, 0, sizeof(asked));
     assert_int_equal(ask(0, 1, 500), WIRE_CLOUD_NOT_ALLOWED);
+    dev_cloud_cancel(rig.runtime, &asked[0].call);
+    struct dev_cloud_view view;
+    dev_cloud_look(rig.runtime, BASE_STR("big"), &view);
+    assert_int_equal(view.why, WIRE_CLOUD_NOT_ALLOWED);
     end();
 }
 
