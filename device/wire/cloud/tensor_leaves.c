@@ -16,6 +16,19 @@ static struct base_str dtype_name(uint8_t dtype)
     return base_str_of(dtype < sizeof(names) / sizeof(names[0]) ? names[dtype] : "");
 }
 
+// How many elements its shape speaks of, a dimension of 0 taken for 1: a tensor of none may not say
+// in its other dimensions what it has no elements to say it with.
+static uint64_t spoken_of(const struct wire_tensor *tensor)
+{
+    uint64_t elements = 1;
+    base_assert(tensor->rank <= WIRE_TENSOR_RANK_MAX);
+    for (uint32_t d = 0; d < tensor->rank; d++) {
+        uint64_t dim = tensor->dims[d] > 0 ? tensor->dims[d] : 1;
+        elements = dim <= UINT64_MAX / elements ? elements * dim : UINT64_MAX;
+    }
+    return elements;
+}
+
 enum base_status wire_tensor_may_leave(struct base_str declaration, struct base_str model,
                                        const struct wire_tensor_call *call,
                                        struct base_error *error)
@@ -28,7 +41,7 @@ enum base_status wire_tensor_may_leave(struct base_str declaration, struct base_
         inputs[i] = (struct wire_leaves_input){
             .name = tensor->name,
             .dtype = dtype_name(tensor->dtype),
-            .elements = element > 0 ? tensor->bytes / element : UINT64_MAX,
+            .elements = element > 0 ? spoken_of(tensor) : UINT64_MAX,
             .bytes = tensor->bytes,
         };
     }

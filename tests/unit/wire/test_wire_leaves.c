@@ -1,6 +1,7 @@
 // What a version says may leave a device: the codec, and the check of records and calls against it.
 #include "wire_damage.h"
 
+#include "wire/cloud/tensor_leaves.h"
 #include "wire/leaves/leaves_check.h"
 #include "wire/leaves/leaves_ledger.h"
 
@@ -483,6 +484,49 @@ static void calls(void **state)
     assert_int_equal(wire_leaves_model_per_day(declaration, BASE_STR("words")), 0);
 }
 
+// A shape is held against what may leave as the elements are.
+static void shapes_of_calls(void **state)
+{
+    (void)state;
+    static const struct {
+        uint8_t dtype; // ONNX's
+        uint32_t rank;
+        uint64_t dims[4];
+        const char *said; // NULL: it may
+    } cases[] = {
+        {1, 2, {4, 16}, NULL},
+        {1, 1, {0}, NULL},
+        {1, 0, {0}, NULL},
+        {1, 4, {1, 64, 1, 1}, NULL},
+        {1, 2, {5, 16}, "input 'x' has 80 elements, and 64 may leave"},
+        {1, 3, {0, 0x736563726574, 1}, "input 'x' has 126879297332596 elements"},
+        {1, 4, {0, UINT64_MAX, UINT64_MAX, 2}, "input 'x' has 18446744073709551615 elements"},
+        {11, 1, {4}, "input 'x' is FP64, and FP32"},
+        {99, 1, {4}, "input 'x' is , and FP32"},
+    };
+    struct wire_leaves leaves = sample();
+    struct base_str declaration = declared(&leaves);
+    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+        struct wire_tensor_call call = {.count = 1};
+        struct wire_tensor *tensor = &call.tensors[0];
+        *tensor = (struct wire_tensor){
+            .name = BASE_STR("x"), .dtype = cases[i].dtype, .rank = (uint8_t)cases[i].rank};
+        tensor->bytes = wire_tensor_element_bytes(cases[i].dtype);
+        for (uint32_t d = 0; d < cases[i].rank; d++) {
+            tensor->dims[d] = cases[i].dims[d];
+            tensor->bytes *= cases[i].dims[d] < 256 ? (size_t)cases[i].dims[d] : 0;
+        }
+        struct base_error error = {0};
+        enum base_status status =
+            wire_tensor_may_leave(declaration, BASE_STR("ranker"), &call, &error);
+        bool may = cases[i].said == NULL;
+        if (status != (may ? BASE_OK : BASE_ERR_DENIED) ||
+            (!may && strstr(error.text, cases[i].said) == NULL)) {
+            fail_msg("case %zu: %s: %s", i, base_status_name(status), error.text);
+        }
+    }
+}
+
 // ---- So many a day
 
 static void so_many_a_day(void **state)
@@ -535,6 +579,7 @@ int main(void)
         cmocka_unit_test(of_whole_uploads),
         cmocka_unit_test(undeclared_is_as_ever),
         cmocka_unit_test(calls),
+        cmocka_unit_test(shapes_of_calls),
         cmocka_unit_test(so_many_a_day),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
