@@ -82,8 +82,7 @@ const struct dev_task_end *dev_run_told(struct dev_runtime *runtime, const struc
 {
     const struct dev_run *run = runtime->run;
     base_assert(run->run != 0);
-    if (!run->quiet || end->place.of_port || !wire_outcome_is_failure(end->outcome) ||
-        end->outcome == WIRE_OUTCOME_FAIL_INTEGRITY) { // whose detail is a file's name
+    if (!run->quiet || end->place.of_port || !wire_outcome_is_failure(end->outcome)) {
         return end;
     }
     told->end = *end;

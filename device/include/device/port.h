@@ -228,7 +228,9 @@ struct dev_effect;
 
 // Where a run failed, and as what, apart from what the script made of it in words.
 struct dev_task_place {
-    bool of_port;  // `detail` is of the port's own words; false: a script may have made some of it
+    // `detail` is of the port's own words, as that of each FAIL_INTEGRITY is; false: a script may
+    // have made some of it.
+    bool of_port;
     char type[48]; // "ValueError"; empty: no exception
     char file[64]; // "features.py"; empty: not known
     uint32_t line;
