@@ -187,10 +187,9 @@ static void item_take(struct sim_rollouts_seen *seen, struct sim_rollout_seen *i
     }
 }
 
-void sim_rollouts_take(struct sim_rollouts_seen *seen, const char *bytes, size_t size)
+void sim_rollouts_read(struct sim_rollouts_seen *seen, const struct json_t *root)
 {
-    json_t *root = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, NULL);
-    json_t *items = json_object_get(root, "items");
+    const json_t *items = json_object_get(root, "items");
     uint64_t newest_s = 0;
     size_t count = json_is_array(items) ? json_array_size(items) : 1;
     for (size_t i = 0; i < count && root != NULL; i++) {
@@ -204,5 +203,11 @@ void sim_rollouts_take(struct sim_rollouts_seen *seen, const char *bytes, size_t
         seen->begun = true;
         seen->begun_with_s = newest_s;
     }
+}
+
+void sim_rollouts_take(struct sim_rollouts_seen *seen, const char *bytes, size_t size)
+{
+    json_t *root = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, NULL);
+    sim_rollouts_read(seen, root);
     json_decref(root);
 }

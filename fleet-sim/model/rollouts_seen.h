@@ -47,6 +47,8 @@ struct sim_rollout_seen {
     struct sim_gateway_counts before; // ... when the run looked first; all 0: it began later
 };
 
+struct json_t;
+
 struct sim_rollouts_seen {
     struct sim_rollout_seen items[SIM_ROLLOUTS_MAX];
     uint32_t count;
@@ -58,6 +60,8 @@ struct sim_rollouts_seen {
 // `bytes` is one rollout or a page of them, as the gateway sent it; what is not understood changes
 // nothing.
 void sim_rollouts_take(struct sim_rollouts_seen *seen, const char *bytes, size_t size);
+// Likewise, parsed; NULL: it was no JSON.
+void sim_rollouts_read(struct sim_rollouts_seen *seen, const struct json_t *root);
 // What the gateway counts since the run looked first, in *out. False: it named no such rollout.
 bool sim_rollouts_said(const struct sim_rollouts_seen *seen, uint64_t id,
                        struct sim_gateway_counts *out);

@@ -132,9 +132,9 @@ static uint32_t later_first(const struct sim_wheel *wheel)
     for (uint32_t i = 0; i < SIM_WHEEL_TURNS; i++) {
         found = wheel->later_due[i] < found ? wheel->later_due[i] : found;
     }
-    // Who was cancelled may have been due before all others.
-    uint32_t begin = (wheel->turn + 1) * SIM_WHEEL_SLOTS;
-    return found < begin ? begin : found;
+    // No turn that has entries is left out, nor one of a cancelled entry.
+    base_assert(found == SIM_WHEEL_NONE || turn_of(found) > wheel->turn);
+    return found;
 }
 
 // The slots are empty, and this turn is the next one that has entries, or that has begun.

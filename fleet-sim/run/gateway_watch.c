@@ -77,8 +77,7 @@ static void on_end(void *ctx, void *user, enum base_status status)
     if (answer->question == QUESTION_METRICS) {
         sim_watch_parse_metrics(text, answer->body.size, &watch->view.load);
     } else {
-        (void)sim_watch_parse_rollout(text, answer->body.size, &watch->view);
-        sim_rollouts_take(&watch->rollouts, text, answer->body.size);
+        sim_watch_parse_rollouts(text, answer->body.size, &watch->view, &watch->rollouts);
     }
 }
 

@@ -47,9 +47,11 @@ const struct sim_watch_view *sim_watch_view(const struct sim_watch *watch);
 // All that were heard of, of every task; valid as long as the watch.
 const struct sim_rollouts_seen *sim_watch_rollouts(const struct sim_watch *watch);
 
-// Parsers, apart for tests. `bytes` is one rollout object or a page of them (the one not ended and
-// otherwise the newest is taken). False: not understood, the view is as before.
-bool sim_watch_parse_rollout(const char *bytes, size_t size, struct sim_watch_view *view);
+// Parsers, apart for tests. `bytes` is one rollout object or a page of them: all of them are taken
+// into `seen`, and into the view the one not ended and otherwise the newest. What is not understood
+// changes nothing.
+void sim_watch_parse_rollouts(const char *bytes, size_t size, struct sim_watch_view *view,
+                              struct sim_rollouts_seen *seen);
 void sim_watch_parse_metrics(const char *bytes, size_t size, struct sim_gateway_load *load);
 
 #endif

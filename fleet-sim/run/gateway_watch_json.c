@@ -51,16 +51,14 @@ static const json_t *choose(const json_t *items)
     return chosen;
 }
 
-bool sim_watch_parse_rollout(const char *bytes, size_t size, struct sim_watch_view *view)
+static void view_read(const json_t *root, struct sim_watch_view *view)
 {
-    json_t *root = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, NULL);
     const json_t *items = json_object_get(root, "items");
     const json_t *rollout = json_is_array(items) ? choose(items) : root;
     const char *id = json_string_value(json_object_get(rollout, "id"));
     uint64_t number = 0;
     if (id == NULL || wire_device_parse(base_str_of(id), &number) != BASE_OK) {
-        json_decref(root);
-        return false;
+        return;
     }
     struct sim_gateway_load load = view->load;
     memset(view, 0, sizeof(*view));
@@ -82,8 +80,15 @@ bool sim_watch_parse_rollout(const char *bytes, size_t size, struct sim_watch_vi
     view->failed = count(counts, "failed");
     view->rolled_back = count(counts, "rolled_back");
     view->on_version = count(counts, "on_version");
+}
+
+void sim_watch_parse_rollouts(const char *bytes, size_t size, struct sim_watch_view *view,
+                              struct sim_rollouts_seen *seen)
+{
+    json_t *root = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, NULL);
+    view_read(root, view);
+    sim_rollouts_read(seen, root);
     json_decref(root);
-    return true;
 }
 
 // Adds `value` of a sample to the figure its name belongs to.

@@ -53,6 +53,10 @@ static void load_is_asked_for_until_it_is_said(void **state)
     rig.state = "completed"; // what it says of rollouts is always news
     sim_watch_ask(watch);
     assert_string_equal(sim_watch_view(watch)->state, "completed");
+    const struct sim_rollouts_seen *seen = sim_watch_rollouts(watch);
+    assert_int_equal(seen->count, 1);
+    assert_string_equal(seen->items[0].state, "completed");
+    assert_int_equal(seen->items[0].counts.offered, 5);
     assert_true(sim_watch_view(watch)->load.streams == 3);
     sim_watch_free(watch);
 }

@@ -134,6 +134,36 @@ static void later_turns_wait(void **state)
     sim_wheel_done(&wheel);
 }
 
+// Time may pass over several turns at once, and who was cancelled is not waited for in a turn that
+// is over.
+static void no_turn_is_left_out(void **state)
+{
+    (void)state;
+    struct sim_wheel_node nodes[4] = {0};
+    struct sim_wheel wheel;
+    assert_int_equal(sim_wheel_init(&wheel, base_alloc_heap(), nodes, sizeof(nodes[0])), BASE_OK);
+    sim_wheel_set(&wheel, 0, 5 * SIM_WHEEL_SLOTS);
+    sim_wheel_set(&wheel, 1, 2 * SIM_WHEEL_SLOTS + 1);
+    sim_wheel_set(&wheel, 2, 12 * SIM_WHEEL_SLOTS + 3);
+    sim_wheel_set(&wheel, 3, 11 * SIM_WHEEL_SLOTS);
+    assert_int_equal(sim_wheel_pop(&wheel, 10 * SIM_WHEEL_SLOTS), 1);
+    assert_int_equal(sim_wheel_pop(&wheel, 10 * SIM_WHEEL_SLOTS), 0);
+    assert_int_equal(sim_wheel_pop(&wheel, 10 * SIM_WHEEL_SLOTS), SIM_WHEEL_NONE);
+    sim_wheel_cancel(&wheel, 3);
+    const uint32_t late = (12 + SIM_WHEEL_TURNS) * SIM_WHEEL_SLOTS + 7; // of the list of 2
+    sim_wheel_set(&wheel, 0, late);
+    sim_wheel_cancel(&wheel, 2);
+    assert_true(sim_wheel_next(&wheel) <= late);
+    for (uint32_t now = 10 * SIM_WHEEL_SLOTS; now < 20 * SIM_WHEEL_SLOTS;) {
+        assert_int_equal(sim_wheel_pop(&wheel, now), SIM_WHEEL_NONE);
+        assert_true(sim_wheel_next(&wheel) > now);
+        now = sim_wheel_next(&wheel);
+    }
+    assert_int_equal(sim_wheel_next(&wheel), late);
+    assert_int_equal(sim_wheel_pop(&wheel, late), 0);
+    sim_wheel_done(&wheel);
+}
+
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
@@ -157,9 +187,8 @@ static void every_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(agrees_with_a_table),
-        cmocka_unit_test(finds_the_only_one),
-        cmocka_unit_test(later_turns_wait),
+        cmocka_unit_test(agrees_with_a_table),       cmocka_unit_test(finds_the_only_one),
+        cmocka_unit_test(later_turns_wait),          cmocka_unit_test(no_turn_is_left_out),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
