@@ -111,6 +111,8 @@ static void test_the_largest(void **state)
     float near[6] = {0, 90, 2, 3, 1, 2};
     float moved[6] = {1, 3, 2, 7, 8, 9};
     float odd[6] = {1, 3, NAN, 9, 8, 7};
+    float twice[6] = {NAN, 3, NAN, 9, 8, 7};
+    float once[6] = {NAN, 1, 2, 9, 8, 7};
     (void)state;
     const struct eng_array left = array_of(ENG_F32, 2, 3, one);
     const struct eng_array right = array_of(ENG_F32, 2, 3, near);
@@ -120,6 +122,9 @@ static void test_the_largest(void **state)
     assert_false(gw_infer_agrees(&argmax, &left, &other));
     assert_false(gw_infer_agrees(&argmax, &left, &strange));
     assert_true(gw_infer_agrees(&argmax, &strange, &strange));
+    const struct eng_array two = array_of(ENG_F32, 2, 3, twice);
+    const struct eng_array one_of_two = array_of(ENG_F32, 2, 3, once);
+    assert_true(gw_infer_agrees(&argmax, &two, &one_of_two)); // the first of them
 }
 
 int main(void)

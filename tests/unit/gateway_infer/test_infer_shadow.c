@@ -198,6 +198,11 @@ static void test_a_share_of_shadows(void **state)
     for (uint32_t i = 0; i < 400; i++) {
         ask_free(ask_one(&world, ask_new(&world, "m", 1)));
     }
+    struct gw_infer_trial *trial = shadows_of(&world, 120);
+    assert_int_equal(trial->serving.calls, 400);
+    assert_in_range(trial->agreed + trial->dropped, 120, 260);
+    assert_int_equal(trial->differed + trial->shadows_failed, 0);
+    free(trial);
     end(&world); // ends what is left of them
 }
 

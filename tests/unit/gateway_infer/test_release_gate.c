@@ -194,6 +194,10 @@ static void test_slower_is_allowed(void **state)
     calls(&game->trial.serving, 5000, 0, 1000);
     calls(&game->trial.candidate, 5000, 0, 1300);
     assert_int_equal(judge(game, 20 * SECOND_US)->verdict, POL_VERDICT_PASS);
+    calls(&game->trial.serving, 50000, 0, 1000);
+    calls(&game->trial.candidate, 49850, 0, 1000);
+    calls(&game->trial.candidate, 150, 0, 9000); // 0.3 % of them: its p99 is what it was
+    assert_int_not_equal(judge(game, 20 * SECOND_US)->verdict, POL_VERDICT_FAIL);
     free(game);
     game = game_new("{\"stages\": [{\"share\": 0.5, \"min_s\": 0, \"max_slow\": 0}]}");
     calls(&game->trial.serving, 5000, 0, 1000);
