@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Benchmarks of the inference service beside ONNX Runtime behind Node's HTTP server. Writes JSON lines to bench/out/inference.jsonl.
 
-    inference_bench.py --build DIR [--only PREFIX] [--models A,B] [--rounds N] [--overload-s N] [--quick]
+    inference_bench.py --build DIR [--only PREFIX] [--models A,B] [--rounds N] [--overload-s N] [--long] [--quick]
+
+All of it takes about ten minutes; --long takes an hour, and its figures vary less.
 
 Both servers get the same calls (Open Inference Protocol, binary tensors, batch 1, HTTP/1.1 kept alive) from walle-infer-load,
 which has the last core to itself; the server has the others. The peer is npm's onnxruntime-node in Node's plain http module
@@ -10,6 +12,7 @@ faster. Ours calls models alone ("") or puts up to 8 calls together that came wi
 between the servers; a figure is the median, the spread (max - min) / median. Outputs are compared before.
 
 inference.MODEL[.batched].saturation  answers a second, closed loop, 16 callers
+inference.MODEL.h2.saturation         the same by h2load, in HTTP/2: one connection, 16 streams; beside: the peer in HTTP/1.1
 inference.MODEL[.batched].throughput  answers a second, calls at random times: the peer at 0.8 of its saturation, ours at the
                                       highest of several shares of its own at which p99 is no worse than the peer's then
 inference.MODEL[.batched].p99_at_half p99 of calls at random times, at half of the peer's saturation on both sides
@@ -25,6 +28,7 @@ import argparse
 import http.client
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -197,6 +201,19 @@ class Bench:
             raise SystemExit(f"bench: {server.name}, {name}: {out}")
         return result
 
+    def load_h2(self, server, name, call, seconds):
+        """Answers a second in HTTP/2, by a client that is not ours."""
+        path, head = call
+        lines = [*server.headers, f"inference-header-content-length: {head}", "content-type: application/octet-stream"]
+        out = subprocess.run(["taskset", "-c", self.load_core, "h2load", "-c", "1", "-m", str(CALLERS), "-D", str(seconds), "--warm-up-time", "1",
+                              "-d", path, *(word for line in lines for word in ("-H", line)),
+                              f"http://127.0.0.1:{server.port}/v2/models/{name}/infer"],
+                             check=True, stdout=subprocess.PIPE, text=True).stdout
+        codes = re.search(r"status codes: (\d+) 2xx, (\d+) 3xx, (\d+) 4xx, (\d+) 5xx", out)
+        if codes is None or any(int(code) for code in codes.groups()[1:]):
+            raise SystemExit(f"bench: {server.name}, {name}: h2load: {out}")
+        return int(codes.group(1)) / seconds
+
     def one_answer(self, server, name, call):
         path, head = call
         with open(path, "rb") as file:
@@ -242,14 +259,12 @@ class Bench:
 
     def within(self, server, name, call, capacity, bound_us):
         """The highest rate at shares of `capacity` whose p99 is at most `bound_us`; 0 when the least is over it."""
-        best = 0
-        for share in OUR_SHARES:
+        for share in reversed(OUR_SHARES):
             rate = capacity * share
             result = self.load(server, name, call, self.seconds(rate), rate=rate)
-            if result["shed"] or result["unanswered"] or result["p99_us"] > bound_us:
-                break
-            best = result["rate"]
-        return best
+            if not result["shed"] and not result["unanswered"] and result["p99_us"] <= bound_us:
+                return result["rate"]
+        return 0
 
     def of_model(self, name):
         prefix = f"inference.{name}"
@@ -273,6 +288,8 @@ class Bench:
                 values.append(self.load(server, name, call, self.options.seconds)["rate"])
         for kind, server in ours.items():
             self.report_all(f"{prefix}{kind}.saturation", rates[server], peer.name, rates[peer], "calls/s", "higher")
+        h2 = [self.load_h2(ours[""], name, call, self.options.seconds) for _ in range(self.options.rounds)]
+        self.report_all(f"{prefix}.h2.saturation", h2, peer.name + ", HTTP/1.1", rates[peer], "calls/s", "higher")
         return {server: statistics.median(values) for server, values in rates.items()}
 
     def throughput(self, prefix, name, call, ours, peer, capacity):
@@ -351,19 +368,22 @@ def main():
     parser.add_argument("--build", required=True)
     parser.add_argument("--only", default="inference.", help="only benches whose name starts so")
     parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=int, default=5, help="of a load, at least")
-    parser.add_argument("--calls", type=int, default=1000, help="of an open load, at least, within --seconds-max")
-    parser.add_argument("--seconds-max", type=int, default=60, help="of an open load, at most")
-    parser.add_argument("--overload-s", type=int, help="default 60, quick 5")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=int, default=2, help="of a load, at least")
+    parser.add_argument("--calls", type=int, default=300, help="of an open load, at least, within --seconds-max")
+    parser.add_argument("--seconds-max", type=int, default=4, help="of an open load, at most")
+    parser.add_argument("--overload-s", type=int, help="default 20, long 60, quick 5")
+    parser.add_argument("--long", action="store_true")
     parser.add_argument("--work", help="folder of the models; default: in the build")
     parser.add_argument("--out", default=os.path.join(HERE, "out", "inference.jsonl"))
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     if options.quick:
         options.rounds, options.seconds, options.calls, options.seconds_max = 1, 2, 50, 5
+    if options.long:
+        options.rounds, options.seconds, options.calls, options.seconds_max = 5, 5, 1000, 60
     if options.overload_s is None:
-        options.overload_s = 5 if options.quick else 60
+        options.overload_s = 5 if options.quick else 60 if options.long else 20
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the servers end with it
     bench = Bench(options)
     print(f"{'bench':42} {'ours':>11} {'theirs':>11} {'unit':10} {'ratio':>7}  peer")

@@ -211,10 +211,17 @@ static enum infer_progress lose(struct infer_caller *caller)
     return was_busy ? INFER_DONE : INFER_WAITS;
 }
 
+// A server may answer before it has the whole body. Where it does not close, the rest is sent, and
+// the connection goes on.
+static bool is_complete(const struct infer_caller *caller)
+{
+    return caller->busy && caller->head_whole && caller->body_left == 0 &&
+           (caller->closes || !infer_caller_sends(caller));
+}
+
 static enum infer_progress complete(struct infer_caller *caller)
 {
-    // A server may answer before it has the whole body; then the connection is of no more use.
-    if (caller->closes || infer_caller_sends(caller)) {
+    if (caller->closes) {
         int status = caller->status;
         enum infer_progress progress = lose(caller);
         caller->status = status;
@@ -227,7 +234,7 @@ static enum infer_progress complete(struct infer_caller *caller)
 enum infer_progress infer_caller_step(struct infer_caller *caller, uint8_t *buffer, size_t size)
 {
     bool sends = send_more(caller);
-    for (;;) { // a server that refuses may have answered before it closed
+    while (!is_complete(caller)) { // a server that refuses may have answered before it closed
         ssize_t got = recv(caller->fd, buffer, size, 0);
         if (got < 0 && errno == EAGAIN) {
             return sends ? INFER_WAITS : lose(caller);
@@ -235,8 +242,6 @@ enum infer_progress infer_caller_step(struct infer_caller *caller, uint8_t *buff
         if (got <= 0 || !caller->busy || !take(caller, buffer, (size_t)got)) {
             return lose(caller);
         }
-        if (caller->head_whole && caller->body_left == 0) {
-            return complete(caller);
-        }
     }
+    return complete(caller);
 }
