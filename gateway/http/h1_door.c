@@ -32,6 +32,7 @@ struct gw_h1_door {
     struct base_arena arena; // of the request
     struct gw_h1_message request;
     bool begun;       // the request is being read, or answered
+    bool unwanted;    // it is answered, and the rest of its body thrown away
     int32_t stream;   // that carries it; 0: none yet
     uint64_t head_ms; // since when its head comes; 0: it does not
     struct base_fifo in;
@@ -286,6 +287,26 @@ static void on_head(struct gw_h1_door *door)
     }
 }
 
+// Passes over what these bytes have of a body that nobody wants; behind its end the next request
+// begins. Returns how many were passed over.
+static size_t pass_over(struct gw_h1_door *door, const uint8_t *bytes, size_t size)
+{
+    size_t at = 0;
+    while (at < size && door->request.state != GW_H1_DONE) {
+        size_t used = 0;
+        struct base_str body;
+        enum gw_h1_event event =
+            gw_h1_message_feed(&door->request, bytes + at, size - at, &used, &body);
+        base_check(event != GW_H1_BAD); // its length was said
+        at += used;
+    }
+    if (door->request.state == GW_H1_DONE) {
+        door->unwanted = door->begun = false;
+        door->head_ms = 0;
+    }
+    return at;
+}
+
 static void read_head(struct gw_h1_door *door)
 {
     if (!door->begun) {
@@ -340,6 +361,9 @@ void gw_h1_door_go_on(struct gw_h1_door *door)
         door->over = door->over || door->stream == 0;
         door->failed = door->failed || cut;
     }
+    if (door->ended) { // what was sent ahead begins with nobody waiting for it
+        gw_stream_peer_left(door->conn->active);
+    }
     door->conn->failed = door->conn->failed || door->failed;
 }
 
@@ -351,7 +375,12 @@ bool gw_h1_door_waits(const struct gw_h1_door *door)
 void gw_h1_door_turn(struct gw_h1_door *door)
 {
     if (gw_h1_door_waits(door) && !door->failed) {
-        read_head(door);
+        if (door->unwanted) {
+            base_fifo_drop(&door->in,
+                           pass_over(door, base_fifo_front(&door->in), base_fifo_size(&door->in)));
+        } else {
+            read_head(door);
+        }
     }
     gw_h1_door_go_on(door);
 }
@@ -369,7 +398,12 @@ void gw_h1_door_end(struct gw_h1_door *door)
 
 enum base_status gw_h1_door_input(struct gw_h1_door *door, const uint8_t *bytes, size_t size)
 {
-    return door->over ? BASE_OK : base_fifo_put(&door->in, bytes, size, size);
+    if (door->unwanted && door->stream == 0 && base_fifo_size(&door->in) == 0) {
+        size_t passed = pass_over(door, bytes, size); // without a copy
+        bytes += passed;
+        size -= passed;
+    }
+    return door->over || size == 0 ? BASE_OK : base_fifo_put(&door->in, bytes, size, size);
 }
 
 // ---- The answer
@@ -401,8 +435,15 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     return 0;
 }
 
-// The answer is whole. A body that nobody waits for is not read either: end_head said that the
-// connection ends.
+// Is what is left of the request's body worth waiting for? The caller will try again.
+static bool is_short(const struct gw_h1_door *door)
+{
+    return door->status == 429 && door->request.state == GW_H1_BODY_LENGTH &&
+           door->request.left <= GW_H1_UNWANTED_BYTES_MAX;
+}
+
+// The answer is whole. A body that nobody waits for is thrown away, or end_head said that the
+// connection ends. It may take as long as a head.
 static void finish(struct gw_h1_door *door)
 {
     if (door->chunked) {
@@ -410,6 +451,8 @@ static void finish(struct gw_h1_door *door)
     }
     door->done = true;
     if (door->request.state != GW_H1_DONE) {
+        door->unwanted = !door->closing;
+        door->head_ms = door->unwanted ? door->conn->worker->now_ms : 0;
         (void)nghttp2_submit_rst_stream(door->client, NGHTTP2_FLAG_NONE, door->stream,
                                         NGHTTP2_NO_ERROR);
     }
@@ -418,7 +461,7 @@ static void finish(struct gw_h1_door *door)
 static void end_head(struct gw_h1_door *door, bool last)
 {
     bool bare = door->to_head || door->status == 204 || door->status == 304;
-    door->closing = door->closing || door->request.state != GW_H1_DONE;
+    door->closing = door->closing || (door->request.state != GW_H1_DONE && !is_short(door));
     if (!door->has_length && !bare && last) {
         put_text(door, "content-length: 0\r\n");
     } else if (!door->has_length && !bare && door->request.old) {
@@ -476,7 +519,7 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error,
         return 0;
     }
     door->stream = 0;
-    door->begun = false;
+    door->begun = door->unwanted;
     if (door->done) {
         return 0;
     }

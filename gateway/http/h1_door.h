@@ -20,6 +20,10 @@
 #include <stdint.h>
 
 #define GW_H1_WAITING_BYTES ((size_t)64 * 1024) // of input: then no more is read
+// Of a body that was refused because others are before it (429): so much is thrown away, and the
+// connection serves the next request, which is likely the same one. With one that is longer, or
+// whose length is not said, and with any other refusal, the connection ends.
+#define GW_H1_UNWANTED_BYTES_MAX UINT64_C(1048576)
 
 struct gw_conn;
 struct gw_h1_door;

@@ -178,10 +178,12 @@ static void on_headers_complete(struct gw_conn *conn, bool done)
     }
 }
 
+// Not those of our own door, which says so that nobody reads the rest of a body.
 static void on_reset(struct gw_conn *conn)
 {
     const struct gw_limits *limits = &conn->worker->limits;
-    if (!take(&conn->resets, limits->resets_burst, limits->resets_per_s, conn->worker->now_us)) {
+    if (conn->door == NULL &&
+        !take(&conn->resets, limits->resets_burst, limits->resets_per_s, conn->worker->now_us)) {
         (void)enhance_your_calm(conn);
     }
 }

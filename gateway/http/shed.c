@@ -32,7 +32,9 @@ uint64_t gw_shed_held(const struct gw_conn *conn)
     for (const struct gw_stream *stream = conn->active; stream != NULL; stream = stream->next) {
         bytes += sizeof(*stream);
         if (stream->work != NULL) {
-            bytes += sizeof(*stream->work) + stream->work->reserved[GW_BUDGET_MEMORY];
+            bytes += sizeof(*stream->work) + stream->work->reserved[GW_BUDGET_MEMORY] +
+                     stream->work->reserved[GW_BUDGET_CALLS] +
+                     stream->work->reserved[GW_BUDGET_ANSWERS];
         }
     }
     return bytes;

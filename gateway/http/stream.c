@@ -15,6 +15,7 @@
 #include "http/proxy_ride.h"
 #include "http/tunnel_stream.h"
 #include "http/worker.h"
+#include "svc/route.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +80,7 @@ static struct gw_stream_work *work_new(struct gw_http_worker *worker)
     exchange->finish = NULL;
     exchange->gone = NULL;
     exchange->keeper = NULL;
+    exchange->drop = NULL;
     exchange->proven = false;
     exchange->abandoned = false;
     work->worker = worker;
@@ -87,11 +89,12 @@ static struct gw_stream_work *work_new(struct gw_http_worker *worker)
     exchange->route = NULL;
     exchange->noted = NULL;
     gw_body_spool_init(&work->spool);
-    work->reserved[GW_BUDGET_MEMORY] = 0;
-    work->reserved[GW_BUDGET_FILES] = 0;
+    memset(work->reserved, 0, sizeof(work->reserved));
     work->body_max = 0;
     work->length = 0;
     work->has_length = false;
+    work->looks = false;
+    work->look_at = 0;
     work->head = (struct gw_head){0};
     work->source = NULL;
     work->sent = 0;
@@ -276,7 +279,14 @@ static void finish(struct gw_exchange *exchange)
     base_check(stream->state == GW_STREAM_HANDLING);
     gw_worker_latency(worker->svc, base_clock_mono_us() - work->began_us);
     stream->conn->proven = stream->conn->proven || exchange->proven;
-    gw_stream_commit(stream);
+    if (gw_route_has(exchange, GW_ROUTE_INFER) && !gw_stream_count_answer(work)) {
+        if (exchange->drop != NULL) {
+            exchange->drop(exchange);
+        }
+        gw_stream_problem(stream, 503, "too many answers wait for their readers");
+    } else {
+        gw_stream_commit(stream);
+    }
     gw_conn_mark(stream->conn);
 }
 

@@ -32,7 +32,10 @@ struct gw_tunnel_stream;
 #define GW_STREAM_FORWARD_HEADERS_MAX 100
 #define GW_STREAM_CHUNK_BYTES         2048
 #define GW_STREAM_ARENA_MAX           (256 * 1024)
-#define GW_STREAM_LINGER_MS           1000 // for an unwanted body to end by itself
+#define GW_STREAM_ANSWER_FREE_BYTES   4096 // of a model; larger ones are counted
+// Of a body that was refused by its beginning, which its caller goes on to send.
+#define GW_STREAM_UNWANTED_BYTES_MAX (1024u * 1024)
+#define GW_STREAM_LINGER_MS          1000 // for an unwanted body to end by itself
 
 enum gw_stream_state {
     GW_STREAM_HEADERS,  // header block is being read
@@ -54,6 +57,7 @@ struct gw_stream {
     struct gw_tunnel_stream *tunnel; // NULL unless it is a tunnel stream
     uint64_t moved_ms;               // last progress: what its deadline counts from
     int32_t id;
+    uint32_t unwanted_left; // of a body that was refused early: so much still gets its window back
     uint8_t state;
     bool committed;    // a reply was submitted
     bool request_done; // END_STREAM seen
@@ -89,6 +93,8 @@ struct gw_stream_work {
     uint64_t body_max;
     uint64_t length; // content-length
     bool has_length;
+    bool looks;          // the core looks at the body while it comes
+    size_t look_at;      // ... when so much of it is there
     struct gw_head head; // of a request for the upstream
     uint64_t began_us;
     gw_stream_source_fn source; // of the reply's body, once one is submitted
@@ -114,7 +120,7 @@ struct gw_stream *gw_stream_new(struct gw_conn *conn, int32_t id); // NULL: out 
 bool gw_stream_request_done(struct gw_stream *stream);
 // The reply is out, the request's body is not in, and nobody wants it. A small one may come to its
 // end (many clients take a reset for a failure, whatever came before it); what comes is thrown
-// away, and no window is given for more.
+// away, and no window is given for more, but where it was refused by its beginning.
 void gw_stream_linger(struct gw_stream *stream);
 // The request goes to the core or the proxy with the body there is.
 void gw_stream_hand_over(struct gw_stream *stream);
@@ -139,6 +145,8 @@ void gw_stream_headers_done(struct gw_stream *stream);
 void gw_stream_body(struct gw_stream *stream, const uint8_t *bytes, size_t size);
 // Puts the body into the request. NOMEM.
 BASE_NODISCARD enum base_status gw_stream_body_whole(struct gw_stream_work *work);
+// Counts the answer of a model, which stays until its reader has it. False: too many wait.
+bool gw_stream_count_answer(struct gw_stream_work *work);
 // Forgets the body and gives back what it took.
 void gw_stream_body_release(struct gw_stream_work *work);
 void gw_stream_budget_limits(const struct gw_http_worker *worker, enum gw_budget_place place,

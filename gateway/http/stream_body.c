@@ -9,6 +9,7 @@
 #include "http/loop/figure.h"
 #include "http/proxy.h"
 #include "http/worker.h"
+#include "svc/route.h"
 
 // What is counted at once of memory: about as it comes. A report is small and comes in one piece:
 // it takes the budget's mutex once, and a fleet that reports together fits.
@@ -16,16 +17,39 @@
 _Static_assert(GW_BUDGET_MEMORY_MIN >= GW_SPOOL_MEMORY_MAX + 2 * GW_PROXY_BUFFER_BYTES,
                "with the least budget one body and its answer fit");
 
+// Of a place whose limit is for all together: whoever it is, nobody has more than half of it.
+static struct gw_budget_limits half_for_one(uint64_t total)
+{
+    return (struct gw_budget_limits){total, total / 2 * GW_BUDGET_STRANGER_PART, total / 2};
+}
+
 void gw_stream_budget_limits(const struct gw_http_worker *worker, enum gw_budget_place place,
                              struct gw_budget_limits *out)
 {
     const struct gw_limits *limits = &worker->limits;
-    if (place == GW_BUDGET_MEMORY) {
+    switch (place) {
+    case GW_BUDGET_MEMORY:
         *out = (struct gw_budget_limits){limits->body_bytes_total, limits->body_bytes_strangers,
                                          limits->body_bytes_actor};
-    } else {
+        break;
+    case GW_BUDGET_CALLS:
+        *out = half_for_one(limits->infer_memory_bytes);
+        break;
+    case GW_BUDGET_ANSWERS:
+        *out = half_for_one(limits->infer_answer_bytes);
+        break;
+    default:
         *out = (struct gw_budget_limits){limits->spool_bytes_total, limits->spool_bytes_strangers,
                                          limits->spool_bytes_actor};
+        break;
+    }
+}
+
+static void give_back(struct gw_stream_work *work, enum gw_budget_place place)
+{
+    if (work->reserved[place] > 0) {
+        gw_body_budget_give(work->worker->budget, &work->actor, place, work->reserved[place]);
+        work->reserved[place] = 0;
     }
 }
 
@@ -33,11 +57,7 @@ void gw_stream_body_release(struct gw_stream_work *work)
 {
     struct gw_http_worker *worker = work->worker;
     for (uint32_t place = 0; place < GW_BUDGET_PLACE_COUNT; place++) {
-        if (work->reserved[place] > 0) {
-            gw_body_budget_give(worker->budget, &work->actor, (enum gw_budget_place)place,
-                                work->reserved[place]);
-            work->reserved[place] = 0;
-        }
+        give_back(work, (enum gw_budget_place)place);
     }
     base_check(worker->body_bytes >= work->spool.bytes);
     worker->body_bytes -= work->spool.bytes;
@@ -55,17 +75,18 @@ static void refuse_body(struct gw_stream *stream, int status, const char *detail
 // How much is to be counted so that `needed` bytes are.
 static uint64_t reservation(enum gw_budget_place place, uint64_t needed)
 {
-    uint64_t step = place == GW_BUDGET_FILES ? GW_BUDGET_FILES_STEP : MEMORY_STEP;
+    uint64_t step = place == GW_BUDGET_FILES   ? GW_BUDGET_FILES_STEP
+                    : place == GW_BUDGET_CALLS ? GW_BUDGET_CALLS_STEP
+                                               : MEMORY_STEP;
     return (needed + step - 1) / step * step;
 }
 
-static enum base_status reserve(struct gw_stream_work *work, uint64_t size)
+// So that `needed` bytes are counted in this place.
+static enum base_status count_in(struct gw_stream_work *work, enum gw_budget_place place,
+                                 uint64_t needed)
 {
     struct gw_http_worker *worker = work->worker;
     struct gw_budget_limits limits;
-    bool in_file = worker->spool_dir != NULL && gw_body_spool_spills(&work->spool, size);
-    enum gw_budget_place place = in_file ? GW_BUDGET_FILES : GW_BUDGET_MEMORY;
-    uint64_t needed = work->spool.bytes + size;
     if (needed <= work->reserved[place]) {
         return BASE_OK;
     }
@@ -76,14 +97,40 @@ static enum base_status reserve(struct gw_stream_work *work, uint64_t size)
     return BASE_OK;
 }
 
+// A call's body goes on in memory while there is room for those; then it goes to a file, as others
+// do at once.
+static void stay_or_spill(struct gw_stream_work *work, uint64_t needed)
+{
+    work->spool.stays = needed > GW_SPOOL_MEMORY_MAX && work->spool.fd < 0 &&
+                        gw_route_has(&work->exchange, GW_ROUTE_INFER) &&
+                        count_in(work, GW_BUDGET_CALLS, needed - GW_SPOOL_MEMORY_MAX) == BASE_OK;
+}
+
+static enum base_status reserve(struct gw_stream_work *work, uint64_t size)
+{
+    struct gw_http_worker *worker = work->worker;
+    uint64_t needed = work->spool.bytes + size;
+    stay_or_spill(work, needed);
+    if (worker->spool_dir != NULL && gw_body_spool_spills(&work->spool, size)) {
+        return count_in(work, GW_BUDGET_FILES, needed);
+    }
+    return count_in(work, GW_BUDGET_MEMORY, work->spool.stays ? GW_SPOOL_MEMORY_MAX : needed);
+}
+
 // It is in a file now, and its memory somebody else's.
 static void give_memory_back(struct gw_stream_work *work)
 {
-    if (work->spool.fd >= 0 && work->reserved[GW_BUDGET_MEMORY] > 0) {
-        gw_body_budget_give(work->worker->budget, &work->actor, GW_BUDGET_MEMORY,
-                            work->reserved[GW_BUDGET_MEMORY]);
-        work->reserved[GW_BUDGET_MEMORY] = 0;
+    if (work->spool.fd >= 0) {
+        give_back(work, GW_BUDGET_MEMORY);
+        give_back(work, GW_BUDGET_CALLS);
     }
+}
+
+bool gw_stream_count_answer(struct gw_stream_work *work)
+{
+    uint64_t bytes = work->exchange.reply.body_bytes;
+    return bytes <= GW_STREAM_ANSWER_FREE_BYTES ||
+           count_in(work, GW_BUDGET_ANSWERS, bytes) == BASE_OK;
 }
 
 static void refuse_for(struct gw_stream *stream, enum base_status status)
@@ -107,6 +154,28 @@ static void refuse_for(struct gw_stream *stream, enum base_status status)
     }
 }
 
+// A body whose beginning decides is not read to its end. What is in a file is past its beginning.
+static void look(struct gw_stream *stream)
+{
+    struct gw_stream_work *work = stream->work;
+    const struct base_buffer *memory = &work->spool.memory;
+    struct base_str piece = {(const char *)memory->data, memory->size};
+    enum gw_early early = GW_EARLY_GO_ON;
+    if (work->spool.fd < 0 && piece.size < work->look_at) {
+        return;
+    }
+    if (work->spool.fd < 0) {
+        early = gw_core_early(stream->conn->worker->svc, &work->exchange, piece, &work->look_at);
+    }
+    work->looks = early == GW_EARLY_MORE;
+    if (early == GW_EARLY_REFUSED) {
+        gw_stat_add(&stream->conn->worker->stats->rejected_total, 1);
+        stream->unwanted_left = GW_STREAM_UNWANTED_BYTES_MAX;
+        gw_stream_body_release(work);
+        gw_stream_commit(stream);
+    }
+}
+
 static void keep(struct gw_stream *stream, const uint8_t *bytes, size_t size)
 {
     struct gw_stream_work *work = stream->work;
@@ -127,14 +196,18 @@ static void keep(struct gw_stream *stream, const uint8_t *bytes, size_t size)
     }
     worker->body_bytes += size;
     give_memory_back(work);
+    if (work->looks) {
+        look(stream);
+    }
 }
 
 void gw_stream_body(struct gw_stream *stream, const uint8_t *bytes, size_t size)
 {
     base_assert(stream->tunnel == NULL); // its bytes are the session's
-    if (stream->lingers) {
+    if (stream->lingers && size > stream->unwanted_left) {
         return; // its window is not given back
     }
+    stream->unwanted_left -= stream->lingers ? (uint32_t)size : 0;
     (void)nghttp2_session_consume_stream(stream->conn->session, stream->id, size);
     if (stream->state == GW_STREAM_BODY && size > 0) {
         keep(stream, bytes, size);

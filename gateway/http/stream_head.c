@@ -79,7 +79,8 @@ static const char *refusal_text(int status)
 {
     switch (status) {
     case 400:
-        return "host differs from :authority; origin or sec-fetch-site has two values; "
+        return "host differs from :authority; origin, sec-fetch-site or "
+               "inference-header-content-length has two values; "
                "walle-device, walle-credential, walle-enroll-key or authorization is there twice; "
                "or a length is no number";
     case 501:
@@ -140,6 +141,7 @@ static void await_body(struct gw_stream *stream, const struct gw_head *head)
     struct gw_stream_work *work = stream->work;
     struct gw_http_worker *worker = stream->conn->worker;
     work->body_max = body_max(worker, work, head->size);
+    work->looks = head->looks && (!work->has_length || work->length > GW_EARLY_BODY_MIN);
     if (work->has_length && work->length > work->body_max) {
         gw_stat_add(&worker->stats->rejected_total, 1);
         gw_stream_problem(stream, 413, "request body: content-length is over the limit");

@@ -50,8 +50,14 @@ static struct base_str *place_of(struct gw_request *request, struct base_str nam
         }
         return IS(name, "if-match") ? &request->if_match : NULL;
     case 10:
-        return IS(name, "walle-ride") ? &request->ride : NULL;
+        if (IS(name, "walle-ride")) {
+            return &request->ride;
+        }
+        return IS(name, "tracestate") ? &request->trace_state : NULL;
     case 11:
+        if (IS(name, "traceparent")) {
+            return &request->trace_parent;
+        }
         return IS(name, "walle-nonce") ? &request->nonce : NULL;
     case 12:
         if (IS(name, "walle-device")) {
@@ -186,11 +192,13 @@ static bool says_who(const struct gw_request *request, const struct base_str *pl
            place == &request->enrol_key || place == &request->authorization;
 }
 
-// What a browser says of a page it says once. Two values: which would be looked at?
+// What a browser says of a page it says once, and so a caller how much of its body is JSON. Two
+// values: which would be looked at?
 static bool contradicts(const struct gw_request *request, const struct base_str *place,
                         struct base_str value)
 {
-    return (place == &request->origin || place == &request->fetch_site) &&
+    return (place == &request->origin || place == &request->fetch_site ||
+            place == &request->infer_json) &&
            !base_str_equal(*place, value);
 }
 

@@ -10,6 +10,7 @@
 #include "http/proxy_ride.h"
 #include "http/tunnel_stream.h"
 #include "http/worker.h"
+#include "svc/reply.h"
 #include "svc/route.h"
 #include "wire/http_status.h"
 
@@ -279,6 +280,11 @@ void gw_stream_problem(struct gw_stream *stream, int status, const char *detail)
     struct gw_stream_work *work = stream->work;
     struct gw_reply *reply = &work->exchange.reply;
     char text[256];
+    if (gw_grpc_problem(&work->exchange, status, base_str_of(detail))) {
+        gw_core_refused(stream->conn->worker->svc, &work->exchange);
+        gw_stream_commit(stream);
+        return;
+    }
     bool oip = gw_route_has(&work->exchange, GW_ROUTE_OIP);
     int size =
         oip ? snprintf(text, sizeof(text), "{\"error\":\"%s\"}", detail)

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "infer/infer_trace.h"
 #include "infer/split/infer_split.h"
 #include "svc/reply.h"
 
@@ -25,12 +26,39 @@ static void arena_done(void *ctx)
     base_arena_done(ctx);
 }
 
+// Whatever the answer is made of goes; what is said instead lies elsewhere.
+static void drop_answer(struct gw_exchange *exchange)
+{
+    struct gw_infer_exchange *self = exchange->keeper;
+    base_arena_done(&self->arena);
+}
+
+// A small answer moves to the exchange's own memory, so that a slow reader holds no more than it.
+static void move_small(struct gw_infer_exchange *self)
+{
+    struct gw_reply *reply = &self->exchange->reply;
+    if (reply->body_bytes > GW_INFER_SMALL_ANSWER) {
+        return;
+    }
+    const void *copy =
+        base_arena_copy(self->exchange->arena,
+                        reply->body != NULL ? reply->body : (const uint8_t *)"", reply->body_bytes);
+    if (copy != NULL) {
+        reply->body = copy;
+        base_arena_done(&self->arena);
+    }
+}
+
 // On the worker's thread.
 static void call_done(struct gw_message *message)
 {
     struct gw_infer_exchange *self = (struct gw_infer_exchange *)message;
     self->exchange->gone = NULL;
     self->protocol->reply(self);
+    gw_infer_trace(self);
+    self->exchange->keeper = self;
+    self->exchange->drop = drop_answer;
+    move_small(self);
     gw_exchange_finish(self->exchange);
 }
 
@@ -45,7 +73,11 @@ static void ticket_done(struct gw_infer_ticket *ticket)
                            status == BASE_ERR_INVALID ? "classification: an output has no classes"
                                                       : "no room for the answer");
     }
-    gw_worker_post(self->worker, &self->message);
+    if (ticket->here) {
+        self->ended = true; // gw_infer_exchange_begin goes on with it
+    } else {
+        gw_worker_post(self->worker, &self->message);
+    }
 }
 
 static enum base_status ticket_read(struct gw_infer_ticket *ticket)
@@ -100,17 +132,21 @@ void gw_infer_exchange_begin(struct gw_infer_exchange *self, uint64_t timeout_us
     struct gw_infer_ticket *ticket = &self->ticket;
     base_check(timeout_us <= GW_INFER_TIMEOUT_US_MAX);
     ticket->deadline_us = base_clock_mono_us() + timeout_us;
-    if (self->asked.size > GW_INFER_READ_HERE_MAX) {
+    base_check(self->asked_raw <= self->asked.size);
+    size_t weight = self->asked.size - self->asked_raw + self->asked_raw / GW_INFER_RAW_SHARE;
+    if (weight > GW_INFER_READ_HERE_MAX) {
         ticket->read = ticket_read;
     } else {
         ticket->status = ticket_read(ticket);
     }
     if (ticket->status != BASE_OK) {
-        self->protocol->reply(self);
-        gw_exchange_finish(self->exchange);
+        call_done(&self->message);
         return;
     }
     self->exchange->keeper = self;
     self->exchange->gone = stream_gone;
     gw_infer_submit(self->service, ticket);
+    if (self->ended) {
+        call_done(&self->message);
+    }
 }

@@ -8,10 +8,15 @@
 #define GW_INFER_EXCHANGE_H
 
 #include "infer/infer_service.h"
+#include "svc/access/head_check.h"
 #include "svc/infer_seam.h"
 
-// Bodies over this are read on a thread of the service, so that they keep no event loop.
+// Bodies that weigh more are read on a thread of the service, so that they keep no event loop.
 #define GW_INFER_READ_HERE_MAX ((size_t)64 << 10)
+// Tensors in binary are borrowed, not read: so many bytes of them weigh as one of text.
+#define GW_INFER_RAW_SHARE 16u
+// Of an answer that is no larger, nothing else stays until its reader has it.
+#define GW_INFER_SMALL_ANSWER 4096u
 
 struct gw_infer_exchange;
 
@@ -26,7 +31,8 @@ struct gw_infer_protocol {
 };
 
 struct gw_infer_exchange {
-    struct gw_message message;     // first; private, as the next two
+    struct gw_message message;     // first; private, as the next
+    bool ended;                    // before the submit returned
     struct gw_infer_ticket ticket; // status, error and retry_after_s are for `reply`
     struct gw_infer_service *service;
     const struct gw_infer_protocol *protocol;
@@ -35,11 +41,18 @@ struct gw_infer_exchange {
     struct base_arena arena; // of what is read and answered
     struct gw_infer_call call;
     const void *own;       // whoever begins may keep something here; in the exchange's arena
-    struct base_str asked; // whoever begins sets these two
+    struct base_str asked; // whoever begins sets these three
     size_t asked_json;     // how much of it is JSON, where not all of it is; 0: all
+    size_t asked_raw;      // how much of it is tensors in binary, as far as is known
     struct base_str answer;
     size_t answer_json; // likewise
 };
+
+// Whose quota a call is of.
+static inline uint16_t gw_infer_tenant(const struct gw_head *head)
+{
+    return head->proof == GW_PROOF_NONE ? GW_TENANT_QUOTA_NONE : head->tenant;
+}
 
 // In the exchange's arena. NULL: no memory.
 struct gw_infer_exchange *gw_infer_exchange_new(struct gw_infer_service *service,

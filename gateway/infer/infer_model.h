@@ -8,9 +8,19 @@
 #include "infer/split/infer_split.h"
 
 struct gw_infer_service;
-struct gw_infer_session;
 struct gw_infer_shelf;
 struct gw_infer_version;
+
+// A plan of the engine, and what is known of it.
+struct gw_infer_session {
+    struct gw_infer_session *next;
+    struct eng_session *engine;
+    uint64_t shape; // of its plan, with the rows
+    uint32_t rows;
+    size_t bytes;     // what it holds while it is idle
+    uint64_t run_us;  // of a run with this plan: the longest lately; 0: none
+    uint64_t used_at; // when it became idle, in the order of gw_infer_idle_put; 0: never used
+};
 
 // A version that was to be served and could not be.
 struct gw_infer_failed {

@@ -219,6 +219,13 @@ enum base_status gw_infer_version_make(const struct gw_infer_service *service,
                                                    version->by_rows ? settings->batch_delay_us : 0};
     version->instances = settings->instances != 0 ? settings->instances : service->thread_count;
     version->queue_max = settings->queue;
+    if (settings->cache_bytes > 0) {
+        version->cache = gw_infer_cache_new(settings->cache_bytes, &version->hash_key);
+    }
+    if (settings->cache_bytes > 0 && version->cache == NULL) {
+        gw_infer_version_free(version);
+        return base_error_set(error, BASE_ERR_NOMEM, "no memory for a model");
+    }
     enum base_status status = load_engine(service, source, version, error);
     if (status != BASE_OK) {
         gw_infer_version_free(version);
@@ -344,6 +351,23 @@ static enum base_status make_all(const struct gw_infer_service *service, struct 
     return BASE_OK;
 }
 
+// An alias that is the name of another folder would keep that one from ever being loaded, and
+// answer for it meanwhile.
+static enum base_status check_aliases(const struct gw_infer_service *service,
+                                      const struct load *load, struct base_error *error)
+{
+    const struct gw_infer_settings *settings = &load->found.settings;
+    for (uint32_t i = 0; i < settings->alias_count; i++) {
+        const char *alias = settings->aliases[i];
+        if (strcmp(alias, load->found.name) != 0 && gw_infer_repository_has(service->dir, alias)) {
+            return base_error_set(error, BASE_ERR_CONFLICT,
+                                  "%.40s: alias '%.40s' is the name of another model's folder",
+                                  load->found.name, alias);
+        }
+    }
+    return BASE_OK;
+}
+
 // With the lock: is none of its names another model's?
 static enum base_status check_names(struct gw_infer_service *service, const struct load *load,
                                     struct base_error *error)
@@ -426,6 +450,7 @@ static enum base_status load_model(struct gw_infer_service *service, struct load
                                    struct base_error *error)
 {
     struct gw_infer_ends ends = {0};
+    BASE_TRY(check_aliases(service, load, error));
     BASE_TRY(make_all(service, load, error));
     for (uint32_t i = 0; i < load->failed_count; i++) {
         base_log_error(service->log, "infer", "not loaded: %s", load->failed[i].reason);
@@ -617,6 +642,8 @@ static bool copy_rows(const struct gw_infer_model *model, struct base_arena *are
         row->figures = version->figures;
         row->figures.waiting = version->queue.count;
         row->figures.running = version->running;
+        row->figures.cache_bytes =
+            version->cache != NULL ? gw_infer_cache_bytes(version->cache) : 0;
         fits = copy_text(arena, model->name, &row->name) &&
                copy_text(arena, version->text, &row->version);
     }

@@ -12,15 +12,6 @@
 
 struct gw_infer_shadow;
 
-struct gw_infer_session {
-    struct gw_infer_session *next;
-    struct eng_session *engine;
-    uint64_t shape; // of its plan, with the rows
-    uint32_t rows;
-    size_t bytes;     // what it holds while it is idle
-    uint64_t used_at; // when it became idle, in the order of gw_infer_idle_put; 0: never used
-};
-
 struct gw_infer_version {
     uint32_t refs; // its model's, one of each call, one of each batch
     struct gw_infer_version *next;
@@ -36,6 +27,7 @@ struct gw_infer_version {
     struct gw_infer_batch_rules rules;
     uint32_t instances;
     uint32_t queue_max;
+    struct gw_infer_cache *cache; // fixed, with a lock of its own; NULL: none
     struct gw_infer_queue queue;
     uint32_t running;
     uint32_t session_count;        // idle and at work
@@ -54,6 +46,8 @@ struct gw_infer_service {
     size_t session_bytes_max;
     size_t idle_bytes_max;
     struct base_hash_key hash_key;
+    struct gw_tenant_quota *quota; // fixed, with a lock of its own
+    _Atomic uint64_t span_count;   // without the lock
     const struct base_log *log;
     struct gw_device_ledger *ledger;
     pthread_t threads[GW_INFER_THREADS_MAX];
@@ -75,6 +69,7 @@ struct gw_infer_service {
     uint64_t idle_puts;
     uint32_t shadow_count; // on their way
     uint32_t trial_count;  // models with a candidate
+    uint64_t here_us;      // when a run on a caller's thread last ended
     bool draining;
     bool stopping;
 };

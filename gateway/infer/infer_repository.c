@@ -120,6 +120,18 @@ enum base_status gw_infer_repository_list(const char *dir, struct gw_infer_names
 
 // ---- One model
 
+bool gw_infer_repository_has(const char *dir, const char *name)
+{
+    struct stat about;
+    int above = -1;
+    if (open_dir(dir, &above, NULL) != BASE_OK) {
+        return false;
+    }
+    bool has = fstatat(above, name, &about, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(about.st_mode);
+    close(above);
+    return has;
+}
+
 static enum base_status read_settings(int folder, struct gw_infer_found *found,
                                       struct base_error *error)
 {

@@ -36,6 +36,8 @@ struct gw_infer_found {
 // All models there are. NOT_FOUND, INVALID, IO: DIR; LIMIT: more than GW_INFER_MODELS_MAX.
 BASE_NODISCARD enum base_status
 gw_infer_repository_list(const char *dir, struct gw_infer_names *out, struct base_error *error);
+// Is there a folder of this name, which is a model's then, whether or not it can be loaded?
+bool gw_infer_repository_has(const char *dir, const char *name);
 // NOT_FOUND: no such model, or no version that it wants served; INVALID: its name or its settings,
 // something that is no folder; LIMIT: too many versions; IO.
 BASE_NODISCARD enum base_status gw_infer_repository_look(const char *dir, struct base_str name,

@@ -304,25 +304,38 @@ static enum base_status copy_output(const struct gw_infer_batch *batch,
     return BASE_OK;
 }
 
-static enum base_status scatter(const struct gw_infer_batch *batch, struct gw_infer_ticket *ticket,
-                                uint32_t from)
+enum base_status gw_infer_name_result(struct gw_infer_ticket *ticket,
+                                      const struct gw_infer_version *version)
 {
     struct gw_infer_result *result = &ticket->result;
-    const struct gw_infer_version *version = batch->version;
     const char *name = base_arena_text(ticket->arena, version->name, strlen(version->name));
     const char *text = base_arena_text(ticket->arena, version->text, strlen(version->text));
-    result->outputs =
-        base_arena_zalloc(ticket->arena, (ticket->output_count + 1) * sizeof(*result->outputs));
-    if (result->outputs == NULL || name == NULL || text == NULL) {
+    if (name == NULL || text == NULL) {
         return base_error_set(&ticket->error, BASE_ERR_NOMEM, "no room for the outputs");
     }
     result->model = base_str_of(name);
     result->version = base_str_of(text);
     result->id = ticket->call->id;
+    return BASE_OK;
+}
+
+static enum base_status scatter(const struct gw_infer_batch *batch, struct gw_infer_ticket *ticket,
+                                uint32_t from)
+{
+    struct gw_infer_result *result = &ticket->result;
+    BASE_TRY(gw_infer_name_result(ticket, batch->version));
+    result->outputs =
+        base_arena_zalloc(ticket->arena, (ticket->output_count + 1) * sizeof(*result->outputs));
+    if (result->outputs == NULL) {
+        return base_error_set(&ticket->error, BASE_ERR_NOMEM, "no room for the outputs");
+    }
     result->output_count = ticket->output_count;
     size_t total = 0;
     for (size_t i = 0; i < ticket->output_count; i++) {
         BASE_TRY(copy_output(batch, ticket, i, from, &total));
+    }
+    if (gw_infer_cache_has_key(&ticket->cache_key)) {
+        gw_infer_cache_put(batch->version->cache, &ticket->cache_key, result);
     }
     return BASE_OK;
 }
@@ -355,9 +368,14 @@ static void count_run(struct gw_infer_batch *batch, uint64_t began_us, uint64_t 
     version->figures.batches++;
     version->figures.run_us += us;
     version->batch_us = version->batch_us == 0 ? us : (version->batch_us * 7 + us) / 8;
+    uint64_t longest_us = batch->session->run_us;
+    batch->session->run_us = us > longest_us ? us : (longest_us * 7 + us) / 8;
     for (uint32_t i = 0; i < batch->count; i++) {
-        if (batch->tickets[i] != NULL) {
-            version->figures.queue_us += began_us - batch->tickets[i]->wait.arrived_us;
+        struct gw_infer_ticket *ticket = batch->tickets[i];
+        if (ticket != NULL) {
+            ticket->queue_us = began_us - ticket->wait.arrived_us;
+            ticket->run_us = us;
+            version->figures.queue_us += ticket->queue_us;
         }
     }
 }
@@ -456,6 +474,13 @@ static void fail(struct gw_infer_service *service, struct gw_infer_batch *batch,
     }
 }
 
+// What a batch of so many rows is planned for; 0: it is one call, with its inputs as they are.
+static uint32_t rows_planned(const struct gw_infer_version *version, uint32_t rows)
+{
+    bool together = version->by_rows && rows > 0 && rows <= version->rules.rows_max;
+    return together ? gw_infer_plan_rows(rows, version->rules.rows_max) : 0;
+}
+
 // With the lock, before and after. True: it failed, and each of its calls may do better alone.
 static bool serve(struct gw_infer_service *service, struct gw_infer_batch *batch)
 {
@@ -463,9 +488,7 @@ static bool serve(struct gw_infer_service *service, struct gw_infer_batch *batch
     struct base_error error = {0};
     struct gw_infer_version *version = batch->version;
     uint32_t last = batch->count - 1;
-    uint32_t rows = batch->from[last] + batch->tickets[last]->wait.rows;
-    bool together = version->by_rows && rows > 0 && rows <= version->rules.rows_max;
-    batch->rows = together ? gw_infer_plan_rows(rows, version->rules.rows_max) : 0;
+    batch->rows = rows_planned(version, batch->from[last] + batch->tickets[last]->wait.rows);
     batch->session = take_session(version, batch->shape, batch->rows);
     enum base_status status = run(service, batch, &error);
     bool again = status != BASE_OK && status != BASE_ERR_TIMEOUT && batch->count > 1;
@@ -505,11 +528,38 @@ static void serve_batch(struct gw_infer_service *service, struct gw_infer_batch 
         serve_alone(service, batch);
     }
     batch->version->running--;
+    if (batch->version->queue.count > 0) {
+        pthread_cond_signal(&service->work); // another batch may have waited for the instance
+    }
     gw_infer_version_drop(service, batch->version, &ends);
-    pthread_cond_signal(&service->work); // another batch may have waited for the instance
     pthread_mutex_unlock(&service->lock);
     gw_infer_ends_run(&ends);
     pthread_mutex_lock(&service->lock);
+}
+
+bool gw_infer_may_run_here(const struct gw_infer_service *service,
+                           const struct gw_infer_ticket *ticket)
+{
+    const struct gw_infer_version *version = ticket->version;
+    uint32_t rows = rows_planned(version, ticket->wait.rows);
+    const struct gw_infer_session *session = version->idle;
+    while (session != NULL && (session->shape != ticket->wait.shape || session->rows != rows)) {
+        session = session->next;
+    }
+    return service->ticket_count == 0 && version->running < version->instances &&
+           version->rules.delay_us == 0 && session != NULL && session->run_us > 0 &&
+           session->run_us <= GW_INFER_RUN_HERE_US &&
+           ticket->wait.arrived_us >= service->here_us + session->run_us / 2;
+}
+
+void gw_infer_run_here(struct gw_infer_service *service, struct gw_infer_ticket *ticket)
+{
+    struct gw_infer_batch batch = {0};
+    struct gw_infer_wait *wait = &ticket->wait;
+    base_assert(ticket->version->running < ticket->version->instances);
+    begin(&batch, ticket->version, &wait, 1);
+    serve_batch(service, &batch);
+    service->here_us = base_clock_mono_us();
 }
 
 void *gw_infer_run_main(void *arg)

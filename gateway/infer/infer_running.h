@@ -28,7 +28,17 @@ static inline struct gw_infer_ticket *gw_infer_ticket_of(struct gw_infer_wait *w
 // there is none, or enough threads read.
 bool gw_infer_read_next(struct gw_infer_service *service);
 
+// Who answers, into the ticket's result. NOMEM.
+BASE_NODISCARD enum base_status gw_infer_name_result(struct gw_infer_ticket *ticket,
+                                                     const struct gw_infer_version *version);
 void *gw_infer_run_main(void *service); // of a thread
+// With the lock: is a call that would be queued now better run by its caller's thread? Nothing else
+// is under way, its plan is there, its runs are short, and the thread had time for others since it
+// last ran one.
+bool gw_infer_may_run_here(const struct gw_infer_service *service,
+                           const struct gw_infer_ticket *ticket);
+// With the lock, before and after: runs it and ends it.
+void gw_infer_run_here(struct gw_infer_service *service, struct gw_infer_ticket *ticket);
 void gw_infer_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t until_us);
 
 #endif

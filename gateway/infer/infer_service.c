@@ -50,6 +50,7 @@ void gw_infer_version_free(struct gw_infer_version *version)
         version->idle = session->next;
         free_session(session);
     }
+    gw_infer_cache_free(version->cache);
     eng_model_unref(version->engine);
     free(version->file);
     free(version);
@@ -183,7 +184,7 @@ void gw_infer_ends_run(struct gw_infer_ends *ends)
 
 // ---- A call comes
 
-// Without the lock, of a call that is in no list.
+// Without the lock, of a call that is in no list: refused, or answered by the cache.
 static void refuse(struct gw_infer_service *service, struct gw_infer_ticket *ticket,
                    enum base_status status)
 {
@@ -206,6 +207,12 @@ static struct gw_infer_ticket *last_behind(const struct gw_infer_version *versio
     return NULL;
 }
 
+static uint64_t expected_us(const struct gw_infer_version *version, uint32_t priority)
+{
+    const struct gw_infer_pace pace = {version->batch_us, version->instances, version->running};
+    return gw_infer_expected_us(&version->queue, &version->rules, &pace, priority);
+}
+
 static uint32_t seconds_of(uint64_t us)
 {
     uint64_t seconds = us / SECOND_US + 1;
@@ -213,36 +220,95 @@ static uint32_t seconds_of(uint64_t us)
                                                          : GW_INFER_TIMEOUT_US_MAX / SECOND_US;
 }
 
-// Is there a place for it in the queue, and would it be run in time?
-static enum base_status admit(struct gw_infer_service *service, struct gw_infer_ticket *ticket,
-                              struct gw_infer_ends *ends)
+// Is there a place for such a call in the queue, and would it be run in time? LIMIT: no. *out_last:
+// whose place it takes; NULL: there is one.
+static enum base_status judge(const struct gw_infer_service *service,
+                              const struct gw_infer_version *version,
+                              const struct gw_infer_wait *wait, struct gw_infer_ticket **out_last,
+                              struct base_error *error)
 {
-    struct gw_infer_version *version = ticket->version;
-    const struct gw_infer_pace pace = {version->batch_us, version->instances, version->running};
-    uint64_t expected_us =
-        gw_infer_expected_us(&version->queue, &version->rules, &pace, ticket->wait.priority);
-    ticket->retry_after_s = seconds_of(expected_us);
-    if (service->draining) {
-        return base_error_set(&ticket->error, BASE_ERR_BUSY, "the service is about to end");
-    }
     // Where nothing is before it, it goes at once: what a run took lately, such as the first one,
     // which plans, is no reason never to try again.
     bool idle = version->queue.count == 0 && version->running < version->instances;
-    if (!idle &&
-        base_sat_add_u64(ticket->wait.arrived_us, expected_us) > ticket->wait.deadline_us) {
-        return base_error_set(&ticket->error, BASE_ERR_LIMIT,
+    *out_last = NULL;
+    if (!idle && base_sat_add_u64(wait->arrived_us, expected_us(version, wait->priority)) >
+                     wait->deadline_us) {
+        return base_error_set(error, BASE_ERR_LIMIT,
                               "calls before it would take longer than its timeout");
     }
     if (version->queue.count < version->queue_max && service->ticket_count < GW_INFER_CALLS_MAX) {
         return BASE_OK;
     }
-    struct gw_infer_ticket *last = last_behind(version, ticket->wait.priority);
+    *out_last = last_behind(version, wait->priority);
+    return *out_last != NULL
+               ? BASE_OK
+               : base_error_set(error, BASE_ERR_LIMIT, "too many calls wait for the model");
+}
+
+static enum base_status admit(struct gw_infer_service *service, struct gw_infer_ticket *ticket,
+                              struct gw_infer_ends *ends)
+{
+    struct gw_infer_ticket *last = NULL;
+    ticket->retry_after_s = seconds_of(expected_us(ticket->version, ticket->wait.priority));
+    if (service->draining) {
+        return base_error_set(&ticket->error, BASE_ERR_BUSY, "the service is about to end");
+    }
+    BASE_TRY(judge(service, ticket->version, &ticket->wait, &last, &ticket->error));
     if (last == NULL) {
-        return base_error_set(&ticket->error, BASE_ERR_LIMIT, "too many calls wait for the model");
+        return BASE_OK;
     }
     (void)base_error_set(&last->error, BASE_ERR_LIMIT, "calls of a better priority took its place");
     gw_infer_end(service, last, BASE_ERR_LIMIT, ends);
     return BASE_OK;
+}
+
+bool gw_infer_crowded(struct gw_infer_service *service, const struct gw_infer_call *named)
+{
+    pthread_mutex_lock(&service->lock);
+    const struct gw_infer_version *version =
+        gw_infer_find(service, named->model, named->version, NULL);
+    bool crowded = version != NULL && version->cache == NULL && // which may have its answer
+                   (version->queue.count > 0 || service->ticket_count >= GW_INFER_CALLS_MAX);
+    pthread_mutex_unlock(&service->lock);
+    return crowded;
+}
+
+enum base_status gw_infer_foresee(struct gw_infer_service *service,
+                                  const struct gw_infer_call *call, uint32_t *out_retry_after_s,
+                                  struct base_error *error)
+{
+    enum base_status status = BASE_OK;
+    struct gw_infer_ticket *last = NULL;
+    struct gw_infer_wait wait = {.priority = call->priority, .deadline_us = UINT64_MAX};
+    base_check(call->priority < GW_INFER_PRIORITIES);
+    wait.arrived_us = base_clock_mono_us();
+    if (call->timeout_us != 0) {
+        wait.deadline_us = base_sat_add_u64(wait.arrived_us, call->timeout_us);
+    }
+    pthread_mutex_lock(&service->lock);
+    struct gw_infer_version *version = gw_infer_find(service, call->model, call->version, NULL);
+    if (version != NULL && !service->draining) { // else its end says why
+        status = judge(service, version, &wait, &last, error);
+        version->figures.refused += status != BASE_OK;
+        *out_retry_after_s = seconds_of(expected_us(version, call->priority));
+    }
+    pthread_mutex_unlock(&service->lock);
+    return status;
+}
+
+uint64_t gw_infer_span(struct gw_infer_service *service)
+{
+    uint64_t number = atomic_fetch_add_explicit(&service->span_count, 1, memory_order_relaxed);
+    uint64_t span = base_keyed64_u64(&service->hash_key, number);
+    return span != 0 ? span : 1;
+}
+
+enum base_status gw_infer_charge(struct gw_infer_service *service, uint16_t tenant, uint64_t bytes,
+                                 uint32_t *out_retry_after_s, struct base_error *error)
+{
+    const struct gw_tenant_call call = {tenant, bytes};
+    return gw_tenant_quota_take(service->quota, &call, base_clock_mono_us(), out_retry_after_s,
+                                error);
 }
 
 // With the lock, and a reference of the version in the ticket.
@@ -252,6 +318,56 @@ static void enqueue(struct gw_infer_service *service, struct gw_infer_ticket *ti
     ticket->state = GW_INFER_WAITING;
     gw_infer_queue_put(&ticket->version->queue, &ticket->wait);
     pthread_cond_signal(&service->work);
+}
+
+// Without the lock: is its answer in the version's cache? Else a run's answer will be, under the
+// key that the ticket has now.
+static bool is_cached(struct gw_infer_ticket *ticket)
+{
+    const struct gw_infer_version *version = ticket->version;
+    if (version->cache == NULL) {
+        return false;
+    }
+    const struct gw_infer_asked asked = {ticket->inputs, eng_model_input_count(version->engine),
+                                         ticket->outputs, ticket->output_count};
+    ticket->cache_key = gw_infer_cache_key_of(version->cache, &asked);
+    return gw_infer_cache_has_key(&ticket->cache_key) &&
+           gw_infer_cache_get(version->cache, &ticket->cache_key, ticket->arena, &ticket->result) &&
+           gw_infer_name_result(ticket, version) == BASE_OK;
+}
+
+// With the lock: counts what the cache had for the call. True: it is answered.
+static bool take_cached(struct gw_infer_service *service, struct gw_infer_ticket *ticket,
+                        bool cached, struct gw_infer_ends *ends)
+{
+    struct gw_infer_figures *figures = &ticket->version->figures;
+    cached = cached && !service->draining;
+    figures->cache_hits += cached;
+    figures->cache_misses += !cached && gw_infer_cache_has_key(&ticket->cache_key);
+    if (!cached) {
+        return false;
+    }
+    figures->calls++;
+    figures->rows += ticket->wait.rows;
+    gw_infer_version_drop(service, ticket->version, ends);
+    ticket->version = NULL;
+    return true;
+}
+
+// With the lock: a call that was let in. What belongs to a release is queued, as it is measured.
+static void go(struct gw_infer_service *service, struct gw_infer_ticket *ticket)
+{
+    if (ticket->arm == GW_INFER_ARM_SHADOW) {
+        ticket->wait.shape = ~ticket->wait.shape; // no batch with anybody's call in it
+    }
+    if (ticket->here && ticket->arm == GW_INFER_ARM_NONE &&
+        gw_infer_may_run_here(service, ticket)) {
+        list(service, ticket);
+        gw_infer_run_here(service, ticket);
+    } else {
+        ticket->here = false;
+        enqueue(service, ticket);
+    }
 }
 
 // A call that is read. It ends there, is in a queue then, or both already.
@@ -276,6 +392,7 @@ static void offer(struct gw_infer_service *service, struct gw_infer_ticket *tick
         ticket->wait.deadline_us = asked_us;
     }
     enum base_status status = gw_infer_check(ticket->version, ticket);
+    bool answered = status == BASE_OK && ticket->arm == GW_INFER_ARM_NONE && is_cached(ticket);
     pthread_mutex_lock(&service->lock);
     if (status == BASE_OK && ticket->cancelled) {
         status = base_error_set(&ticket->error, BASE_ERR_CLOSED, "the caller is gone");
@@ -283,14 +400,14 @@ static void offer(struct gw_infer_service *service, struct gw_infer_ticket *tick
     if (status == BASE_OK && ticket->arm != GW_INFER_ARM_SHADOW) {
         gw_infer_shadow_yield(service, ticket->version, &ends);
     }
-    if (status == BASE_OK) {
+    answered = status == BASE_OK && take_cached(service, ticket, answered, &ends);
+    if (status == BASE_OK && !answered) {
         status = admit(service, ticket, &ends);
     }
-    if (status == BASE_OK) {
-        if (ticket->arm == GW_INFER_ARM_SHADOW) {
-            ticket->wait.shape = ~ticket->wait.shape; // no batch with anybody's call in it
-        }
-        enqueue(service, ticket);
+    if (answered) {
+        ticket->state = GW_INFER_DONE;
+    } else if (status == BASE_OK) {
+        go(service, ticket);
     } else {
         gw_infer_arm_count(ticket, status);
         ticket->version->figures.refused +=
@@ -301,7 +418,7 @@ static void offer(struct gw_infer_service *service, struct gw_infer_ticket *tick
     }
     pthread_mutex_unlock(&service->lock);
     gw_infer_ends_run(&ends);
-    if (status != BASE_OK) { // else it is no longer ours
+    if (status != BASE_OK || answered) { // else it is no longer ours
         refuse(service, ticket, status);
     }
 }
@@ -320,6 +437,7 @@ static void await_reading(struct gw_infer_service *service, struct gw_infer_tick
         status = base_error_set(&ticket->error, BASE_ERR_LIMIT, "too many large calls wait");
     } else {
         list(service, ticket);
+        ticket->here = false;
         ticket->state = GW_INFER_UNREAD;
         ticket->wait.priority = GW_INFER_PRIORITY_USUAL; // until it is read
         ticket->wait.rows = 1;
@@ -366,6 +484,7 @@ void gw_infer_submit(struct gw_infer_service *service, struct gw_infer_ticket *t
     base_check(ticket->state == GW_INFER_NEW);
     ticket->wait.arrived_us = base_clock_mono_us();
     ticket->wait.deadline_us = ticket->deadline_us != 0 ? ticket->deadline_us : UINT64_MAX;
+    ticket->here = true; // as far as is known
     if (ticket->read != NULL) {
         await_reading(service, ticket);
     } else {
@@ -503,11 +622,13 @@ enum base_status gw_infer_service_new(const struct gw_infer_options *options,
     service->hash_key = options->hash_key;
     service->log = options->log;
     service->dir = strdup(options->models_dir);
+    service->quota = gw_tenant_quota_new(&options->quota);
     const struct gw_device_quota quota = {options->device_calls_per_min,
                                           options->device_bytes_per_min};
     enum base_status status =
-        service->dir != NULL ? gw_device_ledger_new(&quota, &options->hash_key, &service->ledger)
-                             : BASE_ERR_NOMEM;
+        service->dir != NULL && service->quota != NULL
+            ? gw_device_ledger_new(&quota, &options->hash_key, &service->ledger)
+            : BASE_ERR_NOMEM;
     status = status == BASE_OK ? load_all(service, error)
                                : base_error_set(error, status, "no memory for names and devices");
     if (status == BASE_OK) {
@@ -583,6 +704,7 @@ void gw_infer_service_free(struct gw_infer_service *service)
     pthread_cond_destroy(&service->work);
     pthread_mutex_destroy(&service->lock);
     pthread_mutex_destroy(&service->load_lock);
+    gw_tenant_quota_free(service->quota);
     free(service->dir);
     free(service);
 }

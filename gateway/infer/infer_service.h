@@ -4,8 +4,9 @@
 // Lifetimes: service > model version (counted: a call keeps its own) > call. A version that is
 // unloaded or replaced takes no new calls and goes with its last one.
 //
-// Threads: every function may be called from any thread. Nothing waits for a run but _free; _load
-// reads and plans a model, so it is called where that may take its time.
+// Threads: every function may be called from any thread. Nothing waits for a run but _free, and
+// _submit for a short one (GW_INFER_RUN_HERE_US); _load reads and plans a model, so it is called
+// where that may take its time.
 #ifndef GW_INFER_SERVICE_H
 #define GW_INFER_SERVICE_H
 
@@ -15,7 +16,9 @@
 #include "base/log.h"
 #include "engine/engine.h"
 #include "infer/infer_batch.h"
+#include "infer/infer_cache.h"
 #include "infer/infer_call.h"
+#include "infer/tenant_quota.h"
 
 struct gw_infer_service;
 struct gw_infer_batch;
@@ -32,11 +35,12 @@ struct gw_infer_version;
 #define GW_INFER_SESSIONS_MAX 4u // of a version that wait with a plan, for each instance
 
 struct gw_infer_options {
-    const char *models_dir;        // DIR/MODEL/VERSION/model.onnx (infer_repository.h)
-    uint32_t threads;              // that run models; 0: one per core
-    bool explicit_models;          // none is loaded at the start, gw_infer_load does
-    size_t session_bytes_max;      // as eng_session_options.memory_bytes_max; a call over it fails
-    size_t idle_bytes_max;         // of all sessions that wait with a plan; 0: no bound
+    const char *models_dir;   // DIR/MODEL/VERSION/model.onnx (infer_repository.h)
+    uint32_t threads;         // that run models; 0: one per core
+    bool explicit_models;     // none is loaded at the start, gw_infer_load does
+    size_t session_bytes_max; // as eng_session_options.memory_bytes_max; a call over it fails
+    size_t idle_bytes_max;    // of all sessions that wait with a plan; 0: no bound
+    struct gw_tenant_quota_limits quota;
     struct base_hash_key hash_key; // of shapes, which callers choose
     uint64_t device_calls_per_min; // of each device; 0: no limit
     uint64_t device_bytes_per_min; // of bodies, likewise
@@ -85,6 +89,8 @@ struct gw_infer_ticket {
     enum base_status status;
     struct base_error error;
     uint32_t retry_after_s;
+    uint64_t queue_us; // it waited, of a call that was run
+    uint64_t run_us;   // its batch ran
     struct gw_infer_result result;
 
     // Private to the service.
@@ -100,12 +106,35 @@ struct gw_infer_ticket {
     const struct gw_infer_tensor *inputs[GW_INFER_TENSORS_MAX]; // in the model's order
     uint8_t outputs[GW_INFER_TENSORS_MAX]; // the model's, as they are asked for
     size_t output_count;
+    struct gw_infer_cache_key cache_key; // zero: its answer is not kept
     enum gw_infer_ticket_state state;
     bool cancelled;
+    bool here; // `done` is called by the submit itself, on its thread
 };
 
-// Ends in one `done`, which may run before this returns.
+// A call whose run takes no longer than this is run by the submit where nothing else is under way:
+// waking a thread, and being woken by it, would take as long.
+#define GW_INFER_RUN_HERE_US UINT64_C(200)
+
+// Ends in one `done`, which may run before this returns: for what is refused at once, and for a
+// call whose run is short when nothing else is under way.
 void gw_infer_submit(struct gw_infer_service *service, struct gw_infer_ticket *ticket);
+// Do calls of this model wait, so that a large one is worth looking at before all of it is there?
+bool gw_infer_crowded(struct gw_infer_service *service, const struct gw_infer_call *named);
+// Would a call of this model, priority and timeout be refused now, for those that wait before it?
+// LIMIT: yes, which counts as a call that was refused; nothing is kept. What may still be wrong
+// with it the submit says.
+BASE_NODISCARD enum base_status gw_infer_foresee(struct gw_infer_service *service,
+                                                 const struct gw_infer_call *call,
+                                                 uint32_t *out_retry_after_s,
+                                                 struct base_error *error);
+// A number for a span of a trace: not 0, and no other call's.
+uint64_t gw_infer_span(struct gw_infer_service *service);
+// Charges a tenant (its id, or GW_TENANT_QUOTA_NONE) for a call with a body of so many bytes, as
+// gw_tenant_quota_take says.
+BASE_NODISCARD enum base_status gw_infer_charge(struct gw_infer_service *service, uint16_t tenant,
+                                                uint64_t bytes, uint32_t *out_retry_after_s,
+                                                struct base_error *error);
 // The caller is gone: `done` comes soon, or came already, perhaps before this returns. Not after
 // it.
 void gw_infer_cancel(struct gw_infer_service *service, struct gw_infer_ticket *ticket);
@@ -143,12 +172,15 @@ struct gw_infer_figures {
     uint64_t refused; // queue full, or too long a wait
     uint64_t timed_out;
     uint64_t cancelled;
-    uint64_t rows;     // of calls that ended well
-    uint64_t batches;  // that were run
-    uint64_t queue_us; // waited, of calls that were run
-    uint64_t run_us;   // of batches
-    uint32_t waiting;  // now
-    uint32_t running;  // batches, now
+    uint64_t rows;       // of calls that ended well
+    uint64_t batches;    // that were run
+    uint64_t queue_us;   // waited, of calls that were run
+    uint64_t run_us;     // of batches
+    uint64_t cache_hits; // calls that were answered from the cache; they ended well
+    uint64_t cache_misses;
+    uint64_t cache_bytes; // now
+    uint32_t waiting;     // now
+    uint32_t running;     // batches, now
 };
 // A version of a model, or a model that has none.
 struct gw_infer_row {

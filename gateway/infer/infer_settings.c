@@ -147,6 +147,7 @@ struct row {
 static const struct row rows[] = {
     NUMBER("max_batch", max_batch, 1, GW_INFER_BATCH_MAX),
     NUMBER("batch_delay_us", batch_delay_us, 0, GW_INFER_BATCH_DELAY_MAX),
+    NUMBER("cache_bytes", cache_bytes, 0, GW_INFER_CACHE_BYTES_MAX),
     NUMBER("instances", instances, 0, 64),
     NUMBER("queue", queue, 1, GW_INFER_QUEUE_MAX),
     OTHER("versions", take_versions),

@@ -8,6 +8,7 @@
 //     versions = latest       which are served: latest, all, or numbers with commas
 //     warm_rows = 1, 32       batches that are planned when the model is loaded
 //     aliases = best, resnet  other names for it
+//     cache_bytes = 0         of answers kept for those who ask the same; 0: none are
 //
 // max_batch above 1 says that the rows of the first dimension of every input and output have
 // nothing to do with one another; the service cannot know that.
@@ -28,12 +29,14 @@
 #define GW_INFER_BATCH_DELAY_MAX 1000000u // microseconds
 #define GW_INFER_SETTINGS_BYTES  16384u   // of the file
 #define GW_INFER_QUEUE_USUAL     256u
+#define GW_INFER_CACHE_BYTES_MAX (1u << 30) // of a version
 
 struct gw_infer_settings {
     uint32_t max_batch;
     uint32_t batch_delay_us;
     uint32_t instances;
     uint32_t queue;
+    uint32_t cache_bytes;
     bool all_versions;
     uint64_t versions[GW_INFER_VERSIONS_MAX]; // none, and not all: the latest
     uint32_t version_count;

@@ -55,11 +55,13 @@ struct gw_request {
     struct base_str grpc_timeout; // grpc-timeout
     struct base_str if_match;
     struct base_str idempotency_key;
-    struct base_str infer_json; // inference-header-content-length: how much of the body is JSON
-    struct base_str credential; // walle-credential: of a device
-    struct base_str enrol_key;  // walle-enroll-key: what a device drew before it enrols
-    struct base_str priority;   // priority (RFC 9218)
-    struct base_str origin;     // origin: of a browser's page
+    struct base_str infer_json;   // inference-header-content-length: how much of the body is JSON
+    struct base_str trace_parent; // traceparent (W3C Trace Context)
+    struct base_str trace_state;  // tracestate
+    struct base_str credential;   // walle-credential: of a device
+    struct base_str enrol_key;    // walle-enroll-key: what a device drew before it enrols
+    struct base_str priority;     // priority (RFC 9218)
+    struct base_str origin;       // origin: of a browser's page
     struct base_str fetch_site; // sec-fetch-site: how a browser sees that page beside this gateway
     struct base_str tenant;     // walle-tenant: in which an operator of all tenants acts
     const uint8_t *body;
@@ -123,6 +125,14 @@ enum gw_body_size {
     GW_BODY_SIZE_COUNT
 };
 
+// What the beginning of a body decides.
+enum gw_early {
+    GW_EARLY_GO_ON,   // nothing
+    GW_EARLY_MORE,    // not known yet
+    GW_EARLY_REFUSED, // the reply is filled
+    GW_EARLY_COUNT
+};
+
 struct gw_route; // svc/route.h
 
 struct gw_exchange {
@@ -136,7 +146,10 @@ struct gw_exchange {
     // worker, when it has set `abandoned`, or when the peer shut its side of an HTTP/1.1
     // connection; perhaps for both. finish is still to come. NULL: nobody wants to know.
     void (*gone)(struct gw_exchange *self);
-    void *keeper;   // whoever set that finds the rest by it
+    void *keeper; // whoever set that finds the rest by it
+    // Set by the core where the reply's body lies in memory of its own: gives that back when the
+    // transport has no room for the answer and says something else. NULL: it lies in the arena.
+    void (*drop)(struct gw_exchange *self);
     bool proven;    // what request.proven points to
     bool abandoned; // set by the transport; read by the core on the owning worker only
     bool refused;   // set by the core at the headers: the reply is filled (svc/access/head_check.h)

@@ -17,6 +17,9 @@ struct gw_infer_seam {
     enum gw_metrics_access access; // who may ask without a token
     gw_infer_handle_fn handle;     // of the paths below /v2
     gw_infer_handle_fn grpc;       // of the methods of gRPC
+    // Is this call refused whatever else its body says? As gw_core_early; worker's thread.
+    enum gw_early (*early)(void *self, struct gw_exchange *exchange, struct base_str piece,
+                           size_t *out_wanted);
     // Lines of /metrics, with the models' names.
     void (*figures)(void *self, void (*add)(void *ctx, const char *text), void *ctx);
 };

@@ -119,6 +119,56 @@ static size_t problem_write(int status, struct base_str escaped, char *out, size
     return base_writer_size(&writer);
 }
 
+// As gRPC's own table for HTTP statuses has it, but where one of ours says more.
+static const char *grpc_status(int status)
+{
+    switch (status) {
+    case 400:
+        return "3"; // INVALID_ARGUMENT
+    case 401:
+        return "16"; // UNAUTHENTICATED
+    case 403:
+        return "7"; // PERMISSION_DENIED
+    case 404:
+    case 405:
+        return "12"; // UNIMPLEMENTED
+    case 408:
+        return "4"; // DEADLINE_EXCEEDED
+    case 413:
+    case 429:
+    case 431:
+    case 507:
+        return "8"; // RESOURCE_EXHAUSTED
+    case 502:
+    case 503:
+    case 504:
+        return "14"; // UNAVAILABLE
+    default:
+        return "2"; // UNKNOWN
+    }
+}
+
+bool gw_grpc_problem(struct gw_exchange *exchange, int status, struct base_str detail)
+{
+    const struct gw_route *route = exchange->route;
+    bool grpc = route != NULL && (route->flags & GW_ROUTE_OIP) == GW_ROUTE_INFER;
+    if (!grpc || !base_str_starts(exchange->request.content_type, BASE_STR("application/grpc"))) {
+        return false;
+    }
+    char *text = base_arena_text(exchange->arena, detail.data, detail.size);
+    for (size_t i = 0; text != NULL && i < detail.size; i++) {
+        bool plain = text[i] >= ' ' && text[i] <= '~' && text[i] != '%';
+        text[i] = plain ? text[i] : '?'; // others would have to be escaped
+    }
+    gw_reply_body(exchange, 200, BASE_STR("application/grpc"), NULL, 0);
+    gw_reply_header(&exchange->reply, BASE_STR("grpc-status"), base_str_of(grpc_status(status)));
+    if (text != NULL) {
+        gw_reply_header(&exchange->reply, BASE_STR("grpc-message"),
+                        (struct base_str){text, detail.size});
+    }
+    return true;
+}
+
 void gw_reply_problem(struct gw_exchange *exchange, int status, const char *detail_format, ...)
 {
     char detail[DETAIL_MAX];
@@ -128,7 +178,11 @@ void gw_reply_problem(struct gw_exchange *exchange, int status, const char *deta
     int wrote = vsnprintf(detail, sizeof(detail), detail_format, args);
     va_end(args);
     size_t size = wrote < 0 ? 0 : (size_t)wrote;
-    size = escape(detail, size < sizeof(detail) ? size : sizeof(detail) - 1, escaped);
+    size = size < sizeof(detail) ? size : sizeof(detail) - 1;
+    if (gw_grpc_problem(exchange, status, (struct base_str){detail, size})) {
+        return;
+    }
+    size = escape(detail, size, escaped);
     size_t capacity = size + 160;
     char *body = base_arena_alloc(exchange->arena, capacity);
     if (body == NULL) {

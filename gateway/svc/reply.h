@@ -16,8 +16,12 @@ void gw_reply_body(struct gw_exchange *exchange, int status, struct base_str con
 // RFC 9457 problem: {"type":"about:blank","title":..,"status":..,"detail":..}. `detail` is cut at
 // 400 bytes; both texts are escaped. Below /v2 it is {"error":DETAIL}, as the inference protocol
 // has it.
+// To a call over gRPC it is a status of gRPC, as gw_grpc_problem says.
 void gw_reply_problem(struct gw_exchange *exchange, int status, const char *detail_format, ...)
     BASE_PRINTF(3, 4);
+// Fills the reply with the status of gRPC that says the same as this one of HTTP, and `detail`,
+// when the request is a call over gRPC (content-type application/grpc of its path). Else false.
+bool gw_grpc_problem(struct gw_exchange *exchange, int status, struct base_str detail);
 // Problem with the HTTP status that fits `status` of a failed call: INVALID and the other input
 // codes 400 (NOT_FOUND 404, EXISTS and CONFLICT 409, TOO_LARGE 413), HASH 422, trust 403, resources
 // 503 with retry-after (FULL 507), environment and bugs 500.

@@ -126,6 +126,20 @@ class ProtocolTest(unittest.TestCase):
                     self.assertEqual([(t.name, t.datatype, list(t.shape)) for t in answer.outputs], [("y", datatype, [1, 3])])
                     self.assertEqual(answer.raw_output_contents[0], raw)
 
+    def test_grpc_statistics(self):
+        request = self.request("same_uint8", "UINT8", [2, 3], bytes(6))
+        before = self.call("ModelStatistics", self.pb.ModelStatisticsRequest(name="same_uint8")).model_stats[0]
+        self.call("ModelInfer", request)
+        row = self.call("ModelStatistics", self.pb.ModelStatisticsRequest(name="same_uint8", version="1")).model_stats[0]
+        self.assertEqual((row.name, row.version), ("same_uint8", "1"))
+        self.assertEqual(row.inference_count - before.inference_count, 1)  # rows are counted where they are put together
+        self.assertEqual(row.execution_count - before.execution_count, 1)
+        self.assertEqual(row.inference_stats.success.count - before.inference_stats.success.count, 1)
+        self.assertGreaterEqual(row.inference_stats.success.ns, row.inference_stats.queue.ns)
+        every = self.call("ModelStatistics").model_stats
+        self.assertEqual({r.name for r in every}, {f"same_{name.lower()}" for name in TYPES} | {"endless"})
+        self.refused(grpc.StatusCode.NOT_FOUND, "none", "ModelStatistics", self.pb.ModelStatisticsRequest(name="none"))
+
     def test_grpc_refusals(self):
         code = grpc.StatusCode
         good = raw_of([1, 2, 3], np.float32)

@@ -114,7 +114,12 @@ static inline void oip_check_json(const uint8_t *data, size_t size, size_t json_
     base_arena_init(&arena, base_alloc_heap(), 0, OIP_ARENA_BYTES);
     enum base_status status =
         gw_oip_json_read(&arena, (struct base_str){exact, size}, json_bytes, &call, &error);
+    struct gw_infer_call early = {.priority = GW_INFER_PRIORITY_USUAL};
+    size_t json_size = json_bytes > 0 && json_bytes < size ? json_bytes : size;
+    enum base_status seen = gw_oip_json_early(&arena, (struct base_str){exact, json_size}, &early);
     if (status == BASE_OK) {
+        base_check(seen == BASE_ERR_NOMEM || (seen == BASE_OK && early.priority == call.priority &&
+                                              early.timeout_us == call.timeout_us));
         oip_check_call(&call);
         if (json_bytes == 0) { // binary texts may be no UTF-8
             oip_check_again(&arena, &call, false);

@@ -10,6 +10,7 @@
 #include "infer/release/model_release.h"
 #include "infer/rest/infer_http.h"
 #include "svc/access/head_check.h"
+#include "svc/reply.h"
 #include "svc/route.h"
 #include "svc/tunnel_seam.h"
 
@@ -347,6 +348,24 @@ bool gw_core_head(struct gw_worker *worker, struct gw_exchange *exchange, struct
     bool upload = base_str_starts(exchange->request.path, BASE_STR("/api/v1/blobs/"));
     *out = (struct gw_head){.size = upload ? GW_BODY_UPLOAD : GW_BODY_PLAIN};
     return true;
+}
+
+bool gw_grpc_problem(struct gw_exchange *exchange, int status, struct base_str detail)
+{
+    (void)exchange;
+    (void)status;
+    (void)detail;
+    return false;
+}
+
+enum gw_early gw_core_early(struct gw_worker *worker, struct gw_exchange *exchange,
+                            struct base_str piece, size_t *out_wanted)
+{
+    (void)worker;
+    (void)exchange;
+    (void)piece;
+    (void)out_wanted;
+    return GW_EARLY_GO_ON;
 }
 
 bool gw_core_prove(struct gw_worker *worker, struct gw_exchange *exchange, struct gw_head *out)

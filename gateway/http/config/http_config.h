@@ -57,6 +57,8 @@ struct gw_http_config {
     uint64_t infer_idle_bytes;
     uint64_t infer_device_calls_per_min;
     uint64_t infer_device_bytes_per_min;
+    uint64_t infer_tenant_calls;
+    uint64_t infer_tenant_bytes;
     uint64_t map_bytes_max;
     uint64_t commit_delay_us;
     uint64_t tunnel_commit_delay_us;

@@ -12,7 +12,9 @@ struct gw_limits {
     uint64_t body_bytes;
     uint64_t upload_bytes;
     uint64_t infer_bytes;
-    uint64_t body_bytes_total; // in memory, of all workers; so the next five
+    uint64_t infer_memory_bytes; // of all workers; so the next seven
+    uint64_t infer_answer_bytes;
+    uint64_t body_bytes_total; // in memory
     uint64_t body_bytes_strangers;
     uint64_t body_bytes_actor;
     uint64_t spool_bytes_total; // in files

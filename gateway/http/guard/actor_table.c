@@ -28,9 +28,12 @@ struct gw_actor_table {
 
 static bool is_free(const struct entry *entry)
 {
-    return entry->counts[0] == 0 && entry->counts[1] == 0;
+    uint64_t any = 0;
+    for (uint32_t i = 0; i < GW_ACTOR_COUNTS; i++) {
+        any |= entry->counts[i];
+    }
+    return any == 0;
 }
-_Static_assert(GW_ACTOR_COUNTS == 2, "is_free looks at both");
 
 enum base_status gw_actor_table_new(struct gw_actor_table **out_table)
 {

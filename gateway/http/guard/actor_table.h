@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#define GW_ACTOR_COUNTS 2u
+#define GW_ACTOR_COUNTS 4u
 
 struct gw_actor_table;
 

@@ -2,7 +2,7 @@
 // process, so that many workers do not make the limits larger. Safe to call from any thread (one
 // mutex, taken once or twice a body).
 //
-// Three limits, each for both places. `total`: of all together. `strangers`: of those together who
+// Three limits, each for every place. `total`: of all together. `strangers`: of those together who
 // proved nothing; so they never take what devices and operators need. `actor`: of one. One
 // stranger's address gets a GW_BUDGET_STRANGER_PARTth of the strangers' share at most.
 #ifndef GW_BODY_BUDGET_H
@@ -13,6 +13,7 @@
 #define GW_BUDGET_STRANGER_PART 8u
 // What is counted at once of a body in files: large steps, so that there are never many small ones.
 #define GW_BUDGET_FILES_STEP UINT64_C(1048576)
+#define GW_BUDGET_CALLS_STEP UINT64_C(65536)
 // The least that settings may leave to one: a body before it goes on in a file and what waits of
 // the upstream's answer to it; one step of a file.
 #define GW_BUDGET_MEMORY_MIN UINT64_C(393216)
@@ -20,7 +21,13 @@
 
 struct gw_body_budget;
 
-enum gw_budget_place { GW_BUDGET_MEMORY, GW_BUDGET_FILES, GW_BUDGET_PLACE_COUNT };
+enum gw_budget_place {
+    GW_BUDGET_MEMORY,
+    GW_BUDGET_FILES,
+    GW_BUDGET_CALLS,   // what bodies of calls of models have in memory beyond GW_SPOOL_MEMORY_MAX
+    GW_BUDGET_ANSWERS, // answers to such calls that wait for their readers
+    GW_BUDGET_PLACE_COUNT
+};
 
 struct gw_budget_limits {
     uint64_t total;

@@ -1,7 +1,8 @@
 // Gathers a body; see the header. Called by stream_body.c on the worker's thread: what is written
 // goes to the page cache, and nothing is synced, since a body that was not answered may be lost.
 // The file has no name (O_TMPFILE, or unlinked at once), so it ends with the process whatever
-// happens. A body goes to a file once it is larger than GW_SPOOL_MEMORY_MAX.
+// happens. A body goes to a file once it is larger than GW_SPOOL_MEMORY_MAX
+// and is not to stay.
 #include "http/memory/body_spool.h"
 
 #include "base/alloc.h"
@@ -20,6 +21,7 @@ void gw_body_spool_init(struct gw_body_spool *spool)
 {
     base_buffer_init(&spool->memory, base_alloc_heap(), 0);
     spool->bytes = 0;
+    spool->stays = false;
     spool->fd = -1;
     spool->map = NULL;
 }
@@ -40,8 +42,8 @@ void gw_body_spool_done(struct gw_body_spool *spool)
 
 bool gw_body_spool_spills(const struct gw_body_spool *spool, uint64_t more)
 {
-    return spool->fd >= 0 || more > GW_SPOOL_MEMORY_MAX ||
-           spool->bytes > GW_SPOOL_MEMORY_MAX - more;
+    return spool->fd >= 0 || (!spool->stays && (more > GW_SPOOL_MEMORY_MAX ||
+                                                spool->bytes > GW_SPOOL_MEMORY_MAX - more));
 }
 
 static enum base_status status_of(int error)

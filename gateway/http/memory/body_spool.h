@@ -12,13 +12,14 @@
 struct gw_body_spool {
     struct base_buffer memory; // empty once there is a file
     uint64_t bytes;
-    int fd; // -1: none
+    bool stays; // in memory, whatever its size; its owner counts that
+    int fd;     // -1: none
     void *map;
 };
 
 void gw_body_spool_init(struct gw_body_spool *spool);
 void gw_body_spool_done(struct gw_body_spool *spool); // the file is gone with it
-// Would so many bytes more be in a file?
+// Would so many bytes more be in a file? Not when it stays.
 bool gw_body_spool_spills(const struct gw_body_spool *spool, uint64_t more);
 // Adds behind what is there; `dir` is where a file is made (NULL: everything stays in memory).
 // NOMEM, FULL (no room on the disk), IO, LIMIT (no descriptor). After a failure only _done.

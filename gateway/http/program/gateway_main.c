@@ -398,6 +398,7 @@ static enum base_status open_infer(struct gateway *gateway, struct base_error *e
         .idle_bytes_max = (size_t)config->infer_idle_bytes,
         .device_calls_per_min = config->infer_device_calls_per_min,
         .device_bytes_per_min = config->infer_device_bytes_per_min,
+        .quota = {config->infer_tenant_calls, config->infer_tenant_bytes},
         .explicit_models = strcmp(config->infer_control, "explicit") == 0,
         .hash_key = base_hash_key_draw(&(struct base_random_port){.next = draw}),
         .log = gateway->log,

@@ -20,6 +20,10 @@
 BASE_NODISCARD enum base_status gw_oip_json_read(struct base_arena *arena, struct base_str body,
                                                  size_t json_bytes, struct gw_infer_call *out,
                                                  struct base_error *error);
+// Reads of a request's JSON, which is whole, what says when it is to be answered: fills `priority`
+// and `timeout_us` where they are there. As above: whoever reads it all finds the same fault.
+BASE_NODISCARD enum base_status gw_oip_json_early(struct base_arena *arena, struct base_str json,
+                                                  struct gw_infer_call *call);
 // Writes the answer to a call; *out_json_bytes: how much of it is JSON, 0: all, none is binary.
 // INVALID: `classification` of an output that has no classes; NOMEM.
 BASE_NODISCARD enum base_status gw_oip_json_write(struct base_arena *arena,

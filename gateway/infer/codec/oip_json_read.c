@@ -434,3 +434,19 @@ enum base_status gw_oip_json_read(struct base_arena *arena, struct base_str body
     *out = call;
     return BASE_OK;
 }
+
+enum base_status gw_oip_json_early(struct base_arena *arena, struct base_str json,
+                                   struct gw_infer_call *call)
+{
+    struct request_in in = {.call = call};
+    struct base_str name;
+    bool first = true;
+    gw_json_in_init(&in.json, arena, json, NULL);
+    if (gw_json_expect(&in.json, '{')) {
+        while (gw_json_member(&in.json, &first, &name) &&
+               (base_str_equal(name, BASE_STR("parameters")) ? read_parameters(&in)
+                                                             : gw_json_skip(&in.json))) {
+        }
+    }
+    return gw_json_finish(&in.json) ? BASE_OK : in.json.status;
+}

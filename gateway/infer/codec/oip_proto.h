@@ -17,6 +17,13 @@
 BASE_NODISCARD enum base_status gw_oip_proto_read(struct base_arena *arena, struct base_str message,
                                                   struct gw_infer_call *out,
                                                   struct base_error *error);
+// Reads what comes of a ModelInferRequest before its tensors: fills `model`, `version`, `priority`
+// and `timeout_us` where they are there, borrowed. TRUNCATED: the piece ends before the first
+// tensor; INVALID, TOO_LARGE: as above.
+BASE_NODISCARD enum base_status gw_oip_proto_early(struct base_str piece,
+                                                   struct gw_infer_call *call);
+// Bytes of it that are raw_input_contents, as far as it is well-formed.
+size_t gw_oip_proto_raw_bytes(struct base_str message);
 // Writes a ModelInferResponse, framed for gRPC (pb_out.h). INVALID: `classification` of an output
 // that has no classes; NOMEM; TOO_LARGE.
 BASE_NODISCARD enum base_status gw_oip_proto_write(struct base_arena *arena,

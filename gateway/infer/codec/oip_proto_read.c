@@ -334,6 +334,50 @@ enum base_status gw_oip_proto_read(struct base_arena *arena, struct base_str mes
     return BASE_OK;
 }
 
+size_t gw_oip_proto_raw_bytes(struct base_str message)
+{
+    struct base_reader reader;
+    struct eng_wire_field field;
+    size_t bytes = 0;
+    base_reader_init(&reader, message.data, message.size);
+    while (eng_wire_next(&reader, &field)) {
+        bytes += field.number == 7 && field.type == ENG_WIRE_BYTES ? field.size : 0;
+    }
+    return bytes;
+}
+
+// Clients write fields in the order of their numbers: behind the parameters come tensors.
+static bool is_tensor(uint64_t number)
+{
+    return number >= 5 && number <= 7;
+}
+
+// The number of the field that begins `at` bytes into the piece; 0: not even that is there.
+static uint64_t number_at(struct base_str piece, size_t at)
+{
+    struct base_reader reader;
+    base_reader_init(&reader, piece.data + at, piece.size - at);
+    uint64_t tag = eng_wire_varint(&reader);
+    return reader.status == BASE_OK ? tag >> 3 : 0;
+}
+
+enum base_status gw_oip_proto_early(struct base_str piece, struct gw_infer_call *call)
+{
+    struct message_in in = {.call = call};
+    struct base_reader reader;
+    struct eng_wire_field field = {0};
+    size_t at = 0;
+    base_reader_init(&reader, piece.data, piece.size);
+    while (!is_tensor(field.number) && eng_wire_next(&reader, &field)) {
+        if (!is_tensor(field.number)) {
+            BASE_TRY(read_field(&in, &field));
+            at = piece.size - base_reader_left(&reader);
+        }
+    }
+    return is_tensor(field.number) || is_tensor(number_at(piece, at)) ? BASE_OK
+                                                                      : BASE_ERR_TRUNCATED;
+}
+
 enum base_status gw_oip_proto_query(struct base_str message, struct gw_oip_query *out,
                                     struct base_error *error)
 {

@@ -42,6 +42,12 @@ static void fill_error(struct gw_exchange *exchange, enum gw_grpc_status status,
                     gw_grpc_escape(exchange->arena, base_str_of(text)));
 }
 
+static void fill_pushback(struct gw_exchange *exchange, uint32_t seconds)
+{
+    gw_reply_header(&exchange->reply, BASE_STR("grpc-retry-pushback-ms"),
+                    number_text(exchange->arena, seconds * 1000ull));
+}
+
 static void refuse(struct gw_exchange *exchange, enum gw_grpc_status status, const char *text)
 {
     fill_error(exchange, status, text);
@@ -84,6 +90,7 @@ struct asked {
     struct gw_infer_service *service;
     struct gw_worker *worker;
     struct gw_exchange *exchange;
+    uint16_t tenant;
     struct base_str message;
     struct gw_oip_query query; // of all but ModelInfer
 };
@@ -184,6 +191,63 @@ static void repository_index(const struct asked *asked)
     reply_message(asked->exchange, &out);
 }
 
+static void put_duration(struct gw_pb_out *out, uint32_t field, uint64_t count, uint64_t us)
+{
+    size_t mark = gw_pb_begin(out, field);
+    gw_pb_varint(out, 1, count);
+    gw_pb_varint(out, 2, us * 1000);
+    gw_pb_end(out, mark);
+}
+
+static void put_statistics(struct gw_pb_out *out, const struct gw_infer_row *row)
+{
+    const struct gw_infer_figures *figures = &row->figures;
+    size_t mark = gw_pb_begin(out, 1);
+    gw_pb_text(out, 1, row->name);
+    gw_pb_text(out, 2, row->version);
+    gw_pb_varint(out, 4, figures->rows);
+    gw_pb_varint(out, 5, figures->batches);
+    size_t stats = gw_pb_begin(out, 6);
+    put_duration(out, 1, figures->calls, figures->queue_us + figures->run_us);
+    put_duration(out, 2, figures->failed, 0);
+    put_duration(out, 3, figures->calls, figures->queue_us);
+    put_duration(out, 5, figures->batches, figures->run_us);
+    put_duration(out, 7, figures->cache_hits, 0);
+    put_duration(out, 8, figures->cache_misses, 0);
+    gw_pb_end(out, stats);
+    gw_pb_end(out, mark);
+}
+
+// Of one model, or of all when none is named.
+static void model_statistics(const struct asked *asked)
+{
+    struct base_arena *arena = asked->exchange->arena;
+    const struct gw_infer_call named = {.model = asked->query.first,
+                                        .version = asked->query.second};
+    struct gw_infer_metadata metadata = {0};
+    struct base_error error = {0};
+    struct gw_infer_row *rows = NULL;
+    size_t count = 0;
+    struct gw_pb_out out;
+    if (named.model.size > 0 &&
+        gw_infer_metadata(asked->service, &named, arena, &metadata, &error) != BASE_OK) {
+        refuse_failed(asked->exchange, &error);
+        return;
+    }
+    if (gw_infer_rows(asked->service, &named, arena, &rows, &count) != BASE_OK) {
+        refuse(asked->exchange, GW_GRPC_UNAVAILABLE, "out of memory");
+        return;
+    }
+    gw_pb_out_init(&out, arena, 0);
+    for (size_t i = 0; i < count; i++) {
+        if (rows[i].ready &&
+            (named.version.size == 0 || base_str_equal(named.version, rows[i].version))) {
+            put_statistics(&out, &rows[i]);
+        }
+    }
+    reply_message(asked->exchange, &out);
+}
+
 // ---- Calls of models
 
 static enum base_status read_call(struct gw_infer_exchange *self, struct base_error *error)
@@ -206,30 +270,52 @@ static void reply_call(struct gw_infer_exchange *self)
     }
     fill_error(exchange, gw_grpc_status_of(ticket->status), ticket->error.text);
     if (ticket->status == BASE_ERR_LIMIT) {
-        gw_reply_header(&exchange->reply, BASE_STR("grpc-retry-pushback-ms"),
-                        number_text(exchange->arena, ticket->retry_after_s * 1000ull));
+        fill_pushback(exchange, ticket->retry_after_s);
     }
+}
+
+// How long the call may take by its header; as much as any when there is none. False: it is no
+// time.
+static bool read_timeout(const struct gw_request *request, uint64_t *out_us)
+{
+    *out_us = GW_INFER_TIMEOUT_US_MAX;
+    if (request->grpc_timeout.size > 0 &&
+        gw_grpc_timeout(request->grpc_timeout, out_us) != BASE_OK) {
+        return false;
+    }
+    *out_us = *out_us < GW_INFER_TIMEOUT_US_MAX ? *out_us : GW_INFER_TIMEOUT_US_MAX;
+    return true;
 }
 
 static void model_infer(const struct asked *asked)
 {
     static const struct gw_infer_protocol protocol = {read_call, write_result, reply_call};
     struct gw_exchange *exchange = asked->exchange;
-    uint64_t timeout_us = GW_INFER_TIMEOUT_US_MAX;
+    uint64_t timeout_us;
+    uint32_t retry_after_s = 0;
+    struct base_error error = {0};
+    if (gw_infer_charge(asked->service, asked->tenant, exchange->request.body_bytes, &retry_after_s,
+                        &error) != BASE_OK) {
+        fill_error(exchange, GW_GRPC_RESOURCE_EXHAUSTED, error.text);
+        if (retry_after_s > 0) {
+            fill_pushback(exchange, retry_after_s);
+        }
+        gw_exchange_finish(exchange);
+        return;
+    }
     struct gw_infer_exchange *call =
         gw_infer_exchange_new(asked->service, asked->worker, exchange, &protocol);
     if (call == NULL) {
         refuse(exchange, GW_GRPC_UNAVAILABLE, "out of memory");
         return;
     }
-    if (exchange->request.grpc_timeout.size > 0 &&
-        gw_grpc_timeout(exchange->request.grpc_timeout, &timeout_us) != BASE_OK) {
+    if (!read_timeout(&exchange->request, &timeout_us)) {
         refuse(exchange, GW_GRPC_INVALID_ARGUMENT, "grpc-timeout: up to 8 digits and a unit");
         return;
     }
     call->asked = asked->message;
-    gw_infer_exchange_begin(call, timeout_us < GW_INFER_TIMEOUT_US_MAX ? timeout_us
-                                                                       : GW_INFER_TIMEOUT_US_MAX);
+    call->asked_raw = gw_oip_proto_raw_bytes(asked->message);
+    gw_infer_exchange_begin(call, timeout_us);
 }
 
 // ---- Loading
@@ -276,15 +362,11 @@ static const struct {
     struct base_str name;
     void (*answer)(const struct asked *asked);
 } methods[] = {
-    {{"ModelInfer", 10}, model_infer},
-    {{"ServerLive", 10}, server_live},
-    {{"ServerReady", 11}, server_ready},
-    {{"ServerMetadata", 14}, server_metadata},
-    {{"ModelReady", 10}, model_ready},
-    {{"ModelMetadata", 13}, model_metadata},
-    {{"RepositoryIndex", 15}, repository_index},
-    {{"RepositoryModelLoad", 19}, model_load},
-    {{"RepositoryModelUnload", 21}, model_unload},
+    {{"ModelInfer", 10}, model_infer},           {{"ServerLive", 10}, server_live},
+    {{"ServerReady", 11}, server_ready},         {{"ServerMetadata", 14}, server_metadata},
+    {{"ModelReady", 10}, model_ready},           {{"ModelMetadata", 13}, model_metadata},
+    {{"RepositoryIndex", 15}, repository_index}, {{"ModelStatistics", 15}, model_statistics},
+    {{"RepositoryModelLoad", 19}, model_load},   {{"RepositoryModelUnload", 21}, model_unload},
 };
 
 static void answer(struct asked *asked)
@@ -309,6 +391,39 @@ static void answer(struct asked *asked)
     }
 }
 
+enum gw_early gw_infer_grpc_early(void *self, struct gw_exchange *exchange, struct base_str piece,
+                                  size_t *out_wanted)
+{
+    const struct gw_request *request = &exchange->request;
+    struct gw_infer_call call = {.priority = GW_INFER_PRIORITY_USUAL};
+    struct base_error error = {0};
+    uint32_t retry_after_s = 0;
+    uint64_t timeout_us;
+    if (!base_str_equal(gw_route_rest(exchange), BASE_STR("ModelInfer")) ||
+        !gw_grpc_is(request->content_type) || !read_timeout(request, &timeout_us)) {
+        return GW_EARLY_GO_ON;
+    }
+    *out_wanted = 2 * piece.size; // so all looks together are not much more than the last one
+    if (piece.size < GW_PB_FRAME_BYTES) {
+        return GW_EARLY_MORE;
+    }
+    enum base_status status = gw_oip_proto_early(
+        (struct base_str){piece.data + GW_PB_FRAME_BYTES, piece.size - GW_PB_FRAME_BYTES}, &call);
+    if (status == BASE_ERR_TRUNCATED && piece.size <= GW_INFER_READ_HERE_MAX) {
+        return GW_EARLY_MORE;
+    }
+    if (call.timeout_us == 0 || call.timeout_us > timeout_us) {
+        call.timeout_us = timeout_us;
+    }
+    if (status != BASE_OK || piece.data[0] != 0 || !gw_infer_crowded(self, &call) ||
+        gw_infer_foresee(self, &call, &retry_after_s, &error) == BASE_OK) {
+        return GW_EARLY_GO_ON;
+    }
+    fill_error(exchange, gw_grpc_status_of(error.status), error.text);
+    fill_pushback(exchange, retry_after_s);
+    return GW_EARLY_REFUSED;
+}
+
 void gw_infer_grpc_handle(void *self, struct gw_worker *worker, struct gw_exchange *exchange)
 {
     struct asked asked = {.service = self, .worker = worker, .exchange = exchange};
@@ -319,6 +434,7 @@ void gw_infer_grpc_handle(void *self, struct gw_worker *worker, struct gw_exchan
     } else if (!gw_infer_admit(worker, exchange, &head)) {
         gw_exchange_finish(exchange);
     } else {
+        asked.tenant = gw_infer_tenant(&head);
         answer(&asked);
     }
 }

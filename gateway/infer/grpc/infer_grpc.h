@@ -13,5 +13,8 @@
 
 // Answers one request; `self` is the service (infer/infer_service.h). For gw_infer_seam.grpc.
 void gw_infer_grpc_handle(void *self, struct gw_worker *worker, struct gw_exchange *exchange);
+// Looks at the beginning of its body (gw_infer_seam.early).
+enum gw_early gw_infer_grpc_early(void *self, struct gw_exchange *exchange, struct base_str piece,
+                                  size_t *out_wanted);
 
 #endif

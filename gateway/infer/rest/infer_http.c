@@ -95,7 +95,7 @@ static void reply_result(struct gw_infer_exchange *self)
                   self->answer.data, self->answer.size);
     if (self->answer_json > 0) {
         int size = snprintf(text, sizeof(text), "%zu", self->answer_json);
-        const char *copy = base_arena_text(&self->arena, text, (size_t)size);
+        const char *copy = base_arena_text(exchange->arena, text, (size_t)size);
         gw_reply_header(&exchange->reply, BASE_STR(JSON_LENGTH), base_str_of(copy));
     }
 }
@@ -113,20 +113,36 @@ static void reply_call(struct gw_infer_exchange *self)
     }
 }
 
-// How much of the body is JSON, as the header says; 0: all. False: it says nonsense.
-static bool read_json_bytes(const struct gw_request *request, size_t *out)
+// How much of a body of so many bytes is JSON, as the header says; 0: all. False: it says nonsense.
+static bool read_json_bytes(const struct gw_request *request, size_t body_bytes, size_t *out)
 {
     uint64_t size = 0;
     *out = 0;
     if (request->infer_json.size == 0) {
         return true;
     }
-    if (base_str_u64(request->infer_json, &size) != BASE_OK || size == 0 ||
-        size > request->body_bytes) {
+    if (base_str_u64(request->infer_json, &size) != BASE_OK || size == 0 || size > body_bytes) {
         return false;
     }
     *out = (size_t)size;
     return true;
+}
+
+// False: the tenant had its quota, and the reply says so.
+static bool charge(struct gw_infer_service *service, struct gw_exchange *exchange, uint16_t tenant)
+{
+    struct base_error error = {0};
+    uint32_t retry_after_s = 0;
+    if (gw_infer_charge(service, tenant, exchange->request.body_bytes, &retry_after_s, &error) ==
+        BASE_OK) {
+        return true;
+    }
+    reply_error(exchange, http_status(error.status), error.text);
+    if (retry_after_s > 0) {
+        gw_reply_retry_after(exchange, retry_after_s);
+    }
+    gw_exchange_finish(exchange);
+    return false;
 }
 
 static void infer(struct gw_infer_service *service, struct gw_worker *worker,
@@ -139,11 +155,12 @@ static void infer(struct gw_infer_service *service, struct gw_worker *worker,
         refuse(exchange, 503, "out of memory");
         return;
     }
-    if (!read_json_bytes(request, &call->asked_json)) {
+    if (!read_json_bytes(request, request->body_bytes, &call->asked_json)) {
         refuse(exchange, 400, JSON_LENGTH ": is no number from 1 to the length of the body");
         return;
     }
     call->asked = (struct base_str){(const char *)request->body, request->body_bytes};
+    call->asked_raw = call->asked_json > 0 ? request->body_bytes - call->asked_json : 0;
     call->call.model = named->model;
     call->call.version = named->version;
     gw_infer_exchange_begin(call, GW_INFER_TIMEOUT_US_MAX);
@@ -189,15 +206,15 @@ static void metadata(struct gw_infer_service *service, struct gw_exchange *excha
 }
 
 static void rows(struct gw_infer_service *service, struct gw_exchange *exchange,
-                 const struct gw_infer_call *named)
+                 const struct gw_infer_call *named, bool stats)
 {
     struct gw_infer_row *rows = NULL;
     size_t count = 0;
     struct base_error error = {0};
     struct gw_infer_metadata metadata;
     struct base_arena *arena = exchange->arena;
-    bool stats = named->model.size > 0;
-    if (stats && gw_infer_metadata(service, named, arena, &metadata, &error) != BASE_OK) {
+    if (named->model.size > 0 &&
+        gw_infer_metadata(service, named, arena, &metadata, &error) != BASE_OK) {
         refuse_failed(exchange, &error); // there is none of this name or version
         return;
     }
@@ -262,6 +279,9 @@ static bool is(struct base_str text, const char *word)
 static enum what what_of_model(const struct base_str *parts, uint32_t count,
                                struct gw_infer_call *named)
 {
+    if (count == 2 && is(parts[1], "stats")) {
+        return STATS; // of all models
+    }
     named->model = parts[1];
     uint32_t at = 2;
     if (count >= 4 && is(parts[2], "versions")) {
@@ -331,9 +351,40 @@ static void answer(struct gw_infer_service *service, struct gw_exchange *exchang
         metadata(service, exchange, named);
         break;
     default:
-        rows(service, exchange, named);
+        rows(service, exchange, named, what == STATS);
         break;
     }
+}
+
+// What a call's JSON says of its priority and timeout may be enough to refuse it; where not all of
+// the body is JSON that comes long before its end.
+static enum gw_early early(void *self, struct gw_exchange *exchange, struct base_str piece,
+                           size_t *out_wanted)
+{
+    struct gw_infer_call named = {.priority = GW_INFER_PRIORITY_USUAL};
+    struct base_error error = {0};
+    uint32_t retry_after_s = 0;
+    size_t json = 0;
+    if (!gw_route_has(exchange, GW_ROUTE_OIP)) {
+        return gw_infer_grpc_early(self, exchange, piece, out_wanted);
+    }
+    if (what_of(exchange->request.path, &named) != INFER ||
+        !read_json_bytes(&exchange->request, GW_INFER_READ_HERE_MAX, &json) || json == 0 ||
+        !gw_infer_crowded(self, &named)) {
+        return GW_EARLY_GO_ON;
+    }
+    if (piece.size < json) {
+        *out_wanted = json;
+        return GW_EARLY_MORE;
+    }
+    if (gw_oip_json_early(exchange->arena, (struct base_str){piece.data, json}, &named) !=
+            BASE_OK ||
+        gw_infer_foresee(self, &named, &retry_after_s, &error) == BASE_OK) {
+        return GW_EARLY_GO_ON;
+    }
+    reply_error(exchange, http_status(error.status), error.text);
+    gw_reply_retry_after(exchange, retry_after_s);
+    return GW_EARLY_REFUSED;
 }
 
 static void handle(void *self, struct gw_worker *worker, struct gw_exchange *exchange)
@@ -355,7 +406,9 @@ static void handle(void *self, struct gw_worker *worker, struct gw_exchange *exc
     } else if (what == INFER && gw_device_call_is(&exchange->request)) {
         gw_device_call(service, worker, exchange, &head, &named);
     } else if (what == INFER) {
-        infer(service, worker, exchange, &named);
+        if (charge(service, exchange, gw_infer_tenant(&head))) {
+            infer(service, worker, exchange, &named);
+        }
     } else if (what == LOAD || what == UNLOAD) {
         change(service, worker, exchange, named.model, what == LOAD);
     } else {
@@ -370,6 +423,7 @@ void gw_infer_install(struct gw_core *core, struct gw_infer_service *service,
                                        .access = access,
                                        .handle = handle,
                                        .grpc = gw_infer_grpc_handle,
+                                       .early = early,
                                        .figures = gw_infer_metrics};
     gw_core_set_infer(core, &seam);
 }

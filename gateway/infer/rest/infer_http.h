@@ -5,6 +5,7 @@
 //   GET  /v2/health/live, /v2/health/ready
 //   GET  /v2/models/M[/versions/V]                    inputs and outputs
 //   GET  /v2/models/M[/versions/V]/ready, .../stats
+//   GET  /v2/models/stats                             of all models
 //   POST /v2/models/M[/versions/V]/infer
 //   POST /v2/repository/index                         (GET as well)
 //   POST /v2/repository/models/M/load, .../unload     an operator's token, releaser or better

@@ -92,11 +92,12 @@ static json_t *count_json(uint64_t count, uint64_t us)
 static json_t *stats_json(const struct gw_infer_row *row)
 {
     const struct gw_infer_figures *figures = &row->figures;
-    json_t *stats = json_pack("{s:o, s:o, s:o, s:o}", "success",
-                              count_json(figures->calls, figures->queue_us + figures->run_us),
-                              "fail", count_json(figures->failed, 0), "queue",
-                              count_json(figures->calls, figures->queue_us), "compute_infer",
-                              count_json(figures->batches, figures->run_us));
+    json_t *stats = json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o}", "success",
+        count_json(figures->calls, figures->queue_us + figures->run_us), "fail",
+        count_json(figures->failed, 0), "queue", count_json(figures->calls, figures->queue_us),
+        "compute_infer", count_json(figures->batches, figures->run_us), "cache_hit",
+        count_json(figures->cache_hits, 0), "cache_miss", count_json(figures->cache_misses, 0));
     return json_pack("{s:o, s:o, s:I, s:I, s:o, s:{s:I, s:I, s:I, s:I, s:I}}", "name",
                      text_json(row->name), "version", text_json(row->version), "inference_count",
                      (json_int_t)figures->rows, "execution_count", (json_int_t)figures->batches,
@@ -144,6 +145,10 @@ static const struct metric metrics[] = {
     COUNTER("infer_batches_total", batches, "Runs of models.", NULL, 1),
     COUNTER("infer_queue_seconds_total", queue_us, "Waited for a run, by all calls.", NULL, 1e-6),
     COUNTER("infer_run_seconds_total", run_us, "Runs of models, together.", NULL, 1e-6),
+    COUNTER("infer_cache_hits_total", cache_hits, "Calls answered from the cache.", NULL, 1),
+    COUNTER("infer_cache_misses_total", cache_misses, "Calls that it had no answer to.", NULL, 1),
+    {"infer_cache_bytes", "gauge", "Answers that are kept.",
+     offsetof(struct gw_infer_figures, cache_bytes), NULL, 1},
 };
 
 struct lines {

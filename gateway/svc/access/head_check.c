@@ -125,12 +125,25 @@ bool gw_infer_admit(struct gw_worker *worker, struct gw_exchange *exchange, stru
     }
     out->proof = GW_PROOF_TOKEN;
     out->id = actor.token_id;
+    out->tenant = actor.tenant;
     return true;
 }
 
 bool gw_infer_head(struct gw_worker *worker, struct gw_exchange *exchange, struct gw_head *out)
 {
-    return gw_infer_admit(worker, exchange, out) || refuse(exchange);
+    if (!gw_infer_admit(worker, exchange, out)) {
+        return refuse(exchange);
+    }
+    out->looks = exchange->request.method == GW_METHOD_POST;
+    return true;
+}
+
+enum gw_early gw_core_early(struct gw_worker *worker, struct gw_exchange *exchange,
+                            struct base_str piece, size_t *out_wanted)
+{
+    const struct gw_infer_seam *infer = &worker->core->hooks.infer;
+    return infer->early != NULL ? infer->early(infer->self, exchange, piece, out_wanted)
+                                : GW_EARLY_GO_ON;
 }
 
 struct base_str gw_core_proven_text(struct gw_worker *worker, const struct gw_head *head,

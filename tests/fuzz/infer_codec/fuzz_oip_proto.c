@@ -16,7 +16,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct base_str message = {exact, size};
     base_arena_init(&arena, base_alloc_heap(), 0, OIP_ARENA_BYTES);
     enum base_status status = gw_oip_proto_read(&arena, message, &call, &error);
+    struct gw_infer_call early = {.priority = GW_INFER_PRIORITY_USUAL};
+    base_check(gw_oip_proto_raw_bytes(message) <= size);
+    enum base_status seen = gw_oip_proto_early(message, &early); // nothing more is said of it
+    base_check(seen != BASE_OK || (early.priority < GW_INFER_PRIORITIES &&
+                                   early.timeout_us <= GW_INFER_TIMEOUT_US_MAX));
     if (status == BASE_OK) {
+        base_check(seen == BASE_OK || seen == BASE_ERR_TRUNCATED);
         struct gw_infer_result result = {call.model, call.version, call.id, call.inputs,
                                          call.input_count};
         oip_check_call(&call);

@@ -226,6 +226,29 @@ static void test_waits_that_are_too_long(void **state)
     end(&world);
 }
 
+// No alias takes the name of another folder, loaded or not: that one could never come in.
+static void test_aliases_of_others(void **state)
+{
+    struct world world;
+    struct base_error error = {0};
+    (void)state;
+    begin(&world);
+    infer_kit_add(&world.kit, "a", "1", NULL);
+    infer_kit_add(&world.kit, "b", "1", NULL);
+    infer_kit_text(&world.kit, "a/model.conf", "aliases = a1, b");
+    start(&world, 1);
+    assert_false(gw_infer_model_ready(world.service, BASE_STR("a"), BASE_STR("")));
+    assert_false(gw_infer_model_ready(world.service, BASE_STR("a1"), BASE_STR("")));
+    assert_true(gw_infer_model_ready(world.service, BASE_STR("b"), BASE_STR("")));
+    assert_int_equal(gw_infer_unload(world.service, BASE_STR("b"), &error), BASE_OK);
+    assert_int_equal(gw_infer_load(world.service, BASE_STR("a"), &error), BASE_ERR_CONFLICT);
+    assert_string_equal(error.text, "a: alias 'b' is the name of another model's folder");
+    infer_kit_text(&world.kit, "a/model.conf", "aliases = a1, a");
+    assert_int_equal(gw_infer_load(world.service, BASE_STR("a"), &error), BASE_OK);
+    assert_true(gw_infer_model_ready(world.service, BASE_STR("a1"), BASE_STR("")));
+    end(&world);
+}
+
 // A version that is replaced or unloaded goes on with the calls it has.
 static void test_models_come_and_go(void **state)
 {
@@ -456,6 +479,7 @@ int main(void)
         cmocka_unit_test(test_no_session),
         cmocka_unit_test(test_callers_go),
         cmocka_unit_test(test_overload),
+        cmocka_unit_test(test_aliases_of_others),
         cmocka_unit_test(test_models_come_and_go),
         cmocka_unit_test(test_waits_that_are_too_long),
         cmocka_unit_test(test_rows_that_are_none),
