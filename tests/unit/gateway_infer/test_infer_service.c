@@ -144,7 +144,8 @@ static void test_callers_go(void **state)
     gw_infer_cancel(world.service, &waiting->ticket);
     wait_for(&world.seen, 1);
     gw_infer_cancel(world.service, &running->ticket);
-    gw_infer_cancel(world.service, &running->ticket);             // once more is no harm
+    gw_infer_cancel(world.service, &running->ticket); // once more is no harm
+    wait_for(&world.seen, 2);
     struct ask *after = ask_one(&world, ask_new(&world, "m", 1)); // needs the only thread
     check_relu(after);
     assert_int_equal(running->ticket.status, BASE_ERR_CLOSED);
