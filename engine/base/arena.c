@@ -144,6 +144,7 @@ void *base_arena_alloc(struct base_arena *arena, size_t size_bytes)
         return NULL;
     }
     if (arena->limit_bytes != 0 && used > arena->limit_bytes) {
+        arena->was_full = true;
         return NULL;
     }
     struct base_arena_chunk *chunk = chunk_for(arena, size);

@@ -8,6 +8,8 @@
 #include "base/ports.h"
 #include "base/status.h"
 
+#include <stdbool.h>
+
 struct base_arena_chunk;
 struct base_arena_cleanup;
 
@@ -18,6 +20,7 @@ struct base_arena {
     size_t chunk_bytes; // size asked for an ordinary chunk
     size_t used_bytes;  // handed out since init or reset
     size_t limit_bytes; // 0: none
+    bool was_full;      // something did not fit into the limit, since init
 };
 
 // Storage is the caller's. `chunk_bytes` 0 takes 4096. No allocation happens yet.

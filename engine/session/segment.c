@@ -466,6 +466,11 @@ enum base_status eng_segment_new(struct eng_session *session, uint32_t first,
     struct build b = {
         .session = session, .graph = session->model->graph, .segment = segment, .error = error};
     enum base_status status = build_segment(&b);
+    if (status == BASE_ERR_NOMEM && segment->arena.was_full) {
+        status = base_error_set(error, BASE_ERR_TOO_LARGE,
+                                "the plan's program needs more than %zu bytes",
+                                segment->arena.limit_bytes);
+    }
     if (status != BASE_OK) {
         eng_segment_free(segment);
         return status;

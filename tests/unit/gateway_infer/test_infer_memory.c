@@ -148,6 +148,40 @@ static void test_runs_are_bounded(void **state)
     infer_kit_end(&kit);
 }
 
+// y = x, through so many steps
+static const struct onnx_part *long_way(uint32_t steps)
+{
+    struct onnx_kit *kit = onnx_begin();
+    char from[16] = "x";
+    onnx_input(kit, "x", ENG_F32, -1, 3);
+    for (uint32_t i = 0; i < steps; i++) {
+        char to[16];
+        snprintf(to, sizeof(to), i + 1 < steps ? "v%u" : "y", i);
+        onnx_node(kit, i % 2 == 0 ? "Tanh" : "Sin", from, to);
+        memcpy(from, to, sizeof(from));
+    }
+    onnx_output(kit, "y", ENG_F32, -1, 3);
+    return onnx_finish(kit, 13);
+}
+
+// A plan that is too large is the call's fault, as activations are: not a memory that is short.
+static void test_plans_are_bounded(void **state)
+{
+    struct infer_kit kit;
+    (void)state;
+    infer_kit_begin(&kit);
+    infer_kit_add(&kit, "m", "1", long_way(600));
+    struct gw_infer_service *service = start(&(struct gw_infer_options){
+        .models_dir = kit.dir, .threads = 1, .session_bytes_max = 64 << 10});
+    check_call(service, "m", 1, BASE_ERR_TOO_LARGE, "the plan's program needs more than 65536");
+    gw_infer_service_free(service);
+    service = start(&(struct gw_infer_options){
+        .models_dir = kit.dir, .threads = 1, .session_bytes_max = 4 << 20});
+    check_call(service, "m", 1, BASE_OK, "");
+    gw_infer_service_free(service);
+    infer_kit_end(&kit);
+}
+
 // Plans of several models and shapes: the ones unused longest go.
 static void test_idle_is_bounded(void **state)
 {
@@ -183,6 +217,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_files_change),
         cmocka_unit_test(test_runs_are_bounded),
+        cmocka_unit_test(test_plans_are_bounded),
         cmocka_unit_test(test_idle_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
