@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "engine/engine.h"
+#include "engine/train.h"
 #include "model/graph.h"
 #include "model/tensor_file.h"
 
@@ -14,10 +15,22 @@ enum eng_cli_exit { ENG_CLI_OK = 0, ENG_CLI_FAILED = 1, ENG_CLI_USAGE = 2 };
 #define ENG_CLI_LIST_MAX    256u // repeated options and positional arguments
 #define ENG_CLI_REPEAT_MAX  1000000u
 #define ENG_CLI_NAMES_BYTES 400u
+#define ENG_CLI_EPOCHS_MAX  1000000u
+#define ENG_CLI_BATCH_MAX   65536u // examples of a step
 
 // How far floats may be from what is expected: atol + rtol * |expected|.
 struct eng_cli_tolerance {
     float rtol, atol;
+};
+
+// What is said of training.
+struct eng_cli_train {
+    const char *target, *weights; // files: what is right; where to begin
+    enum eng_loss loss;
+    uint32_t epochs, batch;
+    float rate;
+    bool decays; // the rate falls to 0, evenly
+    uint64_t seed;
 };
 
 // What the command line says. Text points into argv.
@@ -38,6 +51,7 @@ struct eng_cli {
     bool is_verbose;
     struct eng_cli_tolerance tolerance;
     struct eng_session_options session;
+    struct eng_cli_train train;
     struct base_arena arena; // lives as long as the command
 };
 
@@ -59,6 +73,7 @@ int eng_cli_check(struct eng_cli *cli);
 int eng_cli_cases(struct eng_cli *cli); // check --onnx-cases
 int eng_cli_dump(struct eng_cli *cli);
 int eng_cli_search(struct eng_cli *cli);
+int eng_cli_train(struct eng_cli *cli);
 
 // --- shared --------------------------------------------------------------------------------------
 // Prints "walle-engine: what: text" and returns ENG_CLI_FAILED.

@@ -13,6 +13,7 @@
 
 #include <argp.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,6 +25,9 @@
 #define WARMUP_DEFAULT 3u
 #define TOP_DEFAULT    15u
 #define MEMORY_MIB_MAX (UINT64_C(1) << 32)
+#define EPOCHS_DEFAULT 10u
+#define BATCH_DEFAULT  32u
+#define RATE_DEFAULT   1e-3f
 
 enum key {
     KEY_INPUT = 'i',
@@ -52,6 +56,14 @@ enum key {
     KEY_NO_SEARCH = 'S',
     KEY_COUNTS = 'N',
     KEY_VERBOSE = 'v',
+    KEY_TARGET = 'y',
+    KEY_LOSS = 'l',
+    KEY_EPOCHS = 'x',
+    KEY_BATCH = 'b',
+    KEY_RATE = 'L',
+    KEY_DECAY = 'K',
+    KEY_WEIGHTS = 'W',
+    KEY_SEED = 'g',
 };
 
 static const struct argp_option all_options[] = {
@@ -88,6 +100,15 @@ static const struct argp_option all_options[] = {
     {"no-search", KEY_NO_SEARCH, NULL, 0, "fixed choices instead of measured ones", 0},
     {"counts", KEY_COUNTS, NULL, 0, "operators handled, and kernels of each backend", 0},
     {"verbose", KEY_VERBOSE, NULL, 0, "more lines", 0},
+    {"target", KEY_TARGET, "FILE", 0, "what is right for each example (.npy or .pb)", 0},
+    {"loss", KEY_LOSS, "NAME", 0,
+     "cross-entropy of scores and class numbers or probabilities (default), mse, or bce", 0},
+    {"epochs", KEY_EPOCHS, "N", 0, "times that all examples are seen (10)", 0},
+    {"batch", KEY_BATCH, "N", 0, "examples of a step (32)", 0},
+    {"rate", KEY_RATE, "X", 0, "learning rate of Adam (1e-3)", 0},
+    {"decay", KEY_DECAY, NULL, 0, "the rate falls evenly, to 0 behind the last epoch", 0},
+    {"weights", KEY_WEIGHTS, "FILE.npz", 0, "begins with these instead of the model's", 0},
+    {"seed", KEY_SEED, "N", 0, "of the order of the examples (0)", 0},
 };
 #define OPTION_COUNT (sizeof all_options / sizeof all_options[0])
 
@@ -117,6 +138,10 @@ static const struct eng_cli_command commands[] = {
      SESSION_KEYS "P", 1, 1, eng_cli_dump},
     {"search", "MODEL", "shows what the search for algorithms measured and chose",
      "  walle-engine search net.onnx --explain\n", SESSION_KEYS "E", 1, 1, eng_cli_search},
+    {"train", "MODEL", "fits a model's weights to examples, and writes them",
+     "  walle-engine train net.onnx --input x=x.npy --target classes.npy --output weights.npz\n"
+     "  walle-engine train net.onnx --input x.npz --target y.npy --loss mse --epochs 50 --decay\n",
+     "itaoylxbLKWg", 1, 1, eng_cli_train},
 };
 #define COMMAND_COUNT (sizeof commands / sizeof commands[0])
 
@@ -239,6 +264,63 @@ static error_t take_session_option(int key, char *text, struct argp_state *state
     }
 }
 
+static error_t take_loss(struct argp_state *state, const char *text, enum eng_loss *out)
+{
+    static const char *const names[] = {
+        [ENG_LOSS_CROSS_ENTROPY] = "cross-entropy",
+        [ENG_LOSS_MSE] = "mse",
+        [ENG_LOSS_BCE] = "bce",
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *out = (enum eng_loss)i;
+            return 0;
+        }
+    }
+    argp_error(state, "--loss: cross-entropy, mse or bce, not '%s'", text);
+    return EINVAL;
+}
+
+static error_t take_train_option(int key, char *text, struct argp_state *state,
+                                 struct eng_cli_train *train)
+{
+    error_t wrong = 0;
+    char *end = NULL;
+    base_assert(text != NULL || key == KEY_DECAY || strchr("lxbLWgy", key) == NULL);
+    switch (key) {
+    case KEY_TARGET:
+        train->target = text;
+        return 0;
+    case KEY_LOSS:
+        return take_loss(state, text, &train->loss);
+    case KEY_EPOCHS:
+        wrong = take_u32(state, text, ENG_CLI_EPOCHS_MAX, &train->epochs);
+        break;
+    case KEY_BATCH:
+        wrong = take_u32(state, text, ENG_CLI_BATCH_MAX, &train->batch);
+        break;
+    case KEY_RATE:
+        train->rate = strtof(text, &end);
+        train->rate = end != text && *end == '\0' && isfinite(train->rate) ? train->rate : 0;
+        break;
+    case KEY_DECAY:
+        train->decays = true;
+        return 0;
+    case KEY_WEIGHTS:
+        train->weights = text;
+        return 0;
+    case KEY_SEED:
+        return take_number(state, text, UINT64_MAX, &train->seed);
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    if (wrong == 0 && (train->epochs == 0 || train->batch == 0 || !(train->rate > 0))) {
+        argp_error(state, "--epochs, --batch and --rate are numbers above 0, not '%s'", text);
+        return EINVAL;
+    }
+    return wrong;
+}
+
 static error_t take_option(int key, char *text, struct argp_state *state, struct eng_cli *cli)
 {
     base_assert(key != ARGP_KEY_ARG); // parse_one's
@@ -289,8 +371,10 @@ static error_t take_option(int key, char *text, struct argp_state *state, struct
     case KEY_VERBOSE:
         cli->is_verbose = true;
         return 0;
-    default:
-        return take_session_option(key, text, state, cli);
+    default: {
+        error_t taken = take_train_option(key, text, state, &cli->train);
+        return taken == ARGP_ERR_UNKNOWN ? take_session_option(key, text, state, cli) : taken;
+    }
     }
 }
 
@@ -397,6 +481,7 @@ int main(int argc, char **argv)
         .repeat = 0,
         .warmup = WARMUP_DEFAULT,
         .top = TOP_DEFAULT,
+        .train = {.epochs = EPOCHS_DEFAULT, .batch = BATCH_DEFAULT, .rate = RATE_DEFAULT},
     };
     const struct eng_cli_command *command = find_command(argc, argv);
     cli.session.memory_bytes_max = memory_default();

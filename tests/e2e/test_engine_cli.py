@@ -72,7 +72,7 @@ class EngineCli(unittest.TestCase):
 
     def test_help_has_examples_for_every_command(self):
         commands = re.findall(r"^  (\w+) +[A-Z]", self.engine("--help").stdout, re.M)
-        self.assertEqual(sorted(commands), ["bench", "check", "dump", "info", "run", "search"])
+        self.assertEqual(sorted(commands), ["bench", "check", "dump", "info", "run", "search", "train"])
         for name in commands:
             self.assertIn("Examples:\n  walle-engine " + name, self.engine(name, "--help").stdout)
 

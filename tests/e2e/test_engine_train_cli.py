@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""`walle-engine train`: what it writes is what numpy comes to with the same steps; it learns; and what is wrong is said."""
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper, save
+
+from walle_stack import program
+
+ROWS, WIDTH, CLASSES = 90, 4, 3
+
+
+class EngineTrain(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="walle-train-")
+        self.addCleanup(shutil.rmtree, self.folder)
+        random = np.random.default_rng(5)
+        self.w = random.standard_normal((WIDTH, CLASSES)).astype(np.float32)
+        self.b = random.standard_normal(CLASSES).astype(np.float32)
+        self.x = random.standard_normal((ROWS, WIDTH)).astype(np.float32)
+        self.y = (self.x @ random.standard_normal((WIDTH, CLASSES))).argmax(1)
+        self.model = self.path("net.onnx")
+        graph = helper.make_graph([helper.make_node("Gemm", ["x", "w", "b"], ["scores"])], "net",
+                                  [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", WIDTH])],
+                                  [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["n", CLASSES])],
+                                  [numpy_helper.from_array(self.w, "w"), numpy_helper.from_array(self.b, "b")])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+        model.ir_version = 8
+        save(model, self.model)
+        np.save(self.path("x.npy"), self.x)
+        np.save(self.path("y.npy"), self.y)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def train(self, *arguments, code=0):
+        run = subprocess.run([program("walle-engine"), "train", self.model, *arguments], capture_output=True, text=True, timeout=120,
+                             stdin=subprocess.DEVNULL, check=False)
+        self.assertEqual(run.returncode, code, run.stdout + run.stderr)
+        return run.stdout if code == 0 else run.stderr
+
+    def fit(self, *arguments):
+        """Loss of each epoch, and the weights."""
+        said = self.train("--input", "x=" + self.path("x.npy"), "--target", self.path("y.npy"), "--output", self.path("out.npz"), *arguments)
+        with np.load(self.path("out.npz")) as out:
+            return [float(loss) for loss in re.findall(r"loss ([\d.]+)", said)], {name: out[name] for name in out}
+
+    def loss(self, w, b, rows=slice(None)):
+        scores = self.x[rows].astype(np.float64) @ w + b
+        scores -= scores.max(1, keepdims=True)
+        chances = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+        return -np.log(chances[np.arange(len(chances)), self.y[rows]]).mean(), chances
+
+    def adam(self, steps, rates):
+        """The same with all rows in each step, in numpy."""
+        w, b = self.w.astype(np.float64), self.b.astype(np.float64)
+        losses, moments = [], [np.zeros((2, *w.shape)), np.zeros((2, *b.shape))]
+        for step in range(1, steps + 1):
+            loss, chances = self.loss(w, b)
+            losses.append(loss)
+            chances[np.arange(ROWS), self.y] -= 1
+            for values, (m, v), gradient in ((w, moments[0], self.x.T @ chances / ROWS), (b, moments[1], chances.mean(0))):
+                m += 0.1 * (gradient - m)
+                v += 0.001 * (gradient ** 2 - v)
+                values -= rates[step - 1] * (m / (1 - 0.9 ** step)) / (np.sqrt(v / (1 - 0.999 ** step)) + 1e-8)
+        return losses, w, b
+
+    def test_it_comes_to_what_numpy_does(self):
+        for words, rates in (((), [0.05] * 8), (("--decay",), [0.05 * (1 - i / 8) for i in range(8)])):
+            losses, weights = self.fit("--epochs", "8", "--batch", "90", "--rate", "0.05", *words)
+            expected, w, b = self.adam(8, rates)
+            np.testing.assert_allclose(losses, expected, atol=1e-5)
+            np.testing.assert_allclose(weights["w"], w, atol=1e-4)
+            np.testing.assert_allclose(weights["b"], b, atol=1e-4)
+
+    def test_every_example_is_seen_and_the_order_is_the_seeds(self):
+        # Of a rate of nearly nothing the loss of an epoch is that of all its examples, whatever the order.
+        losses, _ = self.fit("--epochs", "2", "--batch", "9", "--rate", "1e-9")
+        np.testing.assert_allclose(losses, [self.loss(self.w, self.b)[0]] * 2, atol=1e-5)
+        runs = [self.fit("--epochs", "2", "--batch", "8", "--rate", "0.05", "--seed", seed)[1]["w"] for seed in ("1", "1", "2")]
+        self.assertTrue((runs[0] == runs[1]).all())
+        self.assertFalse((runs[0] == runs[2]).all())
+
+    def test_it_learns_and_goes_on(self):
+        losses, weights = self.fit("--epochs", "60", "--batch", "16", "--rate", "0.05")
+        self.assertEqual(len(losses), 60)
+        self.assertLess(losses[-1], losses[0] / 3)
+        self.assertGreater((self.loss(weights["w"], weights["b"])[1].argmax(1) == self.y).mean(), 0.9)
+        os.rename(self.path("out.npz"), self.path("before.npz"))
+        again, _ = self.fit("--epochs", "1", "--batch", "90", "--weights", self.path("before.npz"))
+        self.assertAlmostEqual(again[0], self.loss(weights["w"], weights["b"])[0], places=4)
+
+    def test_mean_squares_and_examples_by_name(self):
+        np.savez(self.path("all.npz"), x=self.x, other=self.y)
+        np.save(self.path("t.npy"), np.zeros((ROWS, CLASSES), np.float32))
+        said = self.train("--input", self.path("all.npz"), "--target", self.path("t.npy"), "--loss", "mse", "--epochs", "1", "--batch", "90")
+        self.assertAlmostEqual(float(re.search(r"loss ([\d.]+)", said)[1]), ((self.x @ self.w + self.b) ** 2).mean(), places=4)
+
+    def test_what_is_wrong_is_said(self):
+        x, y = "x=" + self.path("x.npy"), self.path("y.npy")
+        np.save(self.path("few.npy"), self.y[:7])
+        np.save(self.path("large.npy"), self.y + 1)
+        np.save(self.path("one.npy"), np.float32(1))
+        for words, code, text in (((), 1, "--target FILE"),
+                                  (("--target", y), 1, "input 'x' has no examples: give --input x=FILE"),
+                                  (("--input", x, "--target", self.path("few.npy")), 1, "'x' has 90 examples, the target 7"),
+                                  (("--input", x, "--target", self.path("one.npy")), 1, "no examples"),
+                                  (("--input", "z=" + y, "--target", y), 1, "no input 'z'"),
+                                  (("--input", x, "--target", self.path("large.npy")), 1, "index 3 is outside -3..2"),
+                                  (("--input", x, "--target", self.path("none.npy")), 1, "none.npy"),
+                                  (("--rate", "0"), 2, "above 0, not '0'"), (("--rate", "nan"), 2, "above 0"),
+                                  (("--epochs", "0"), 2, "above 0"), (("--batch", "70000"), 2, "not a number from 0 to 65536"),
+                                  (("--loss", "hinge"), 2, "cross-entropy, mse or bce, not 'hinge'")):
+            with self.subTest(words=words):
+                self.assertIn(text, self.train(*words, code=code))
+
+
+if __name__ == "__main__":
+    unittest.main()
