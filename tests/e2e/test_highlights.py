@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""The worked example at its smallest (`bench/highlights_bench.py --size test`): networks are trained, the threshold is chosen,
+streamers run and replay, the cloud is asked, and every figure of the report follows from what lies beside it."""
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from walle_stack import BIN, SOURCE
+
+sys.path[:0] = [os.path.join(SOURCE, "bench"), os.path.join(SOURCE, "bench", "highlights")]
+import numpy as np  # noqa: E402  pylint: disable=wrong-import-position
+from fleet import AGENT, AGENT_MOMENTS  # noqa: E402  pylint: disable=wrong-import-position
+import world  # noqa: E402  pylint: disable=wrong-import-position
+
+
+class Highlights(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.mkdtemp(prefix="walle-highlights-")
+        cls.addClassCleanup(shutil.rmtree, folder)
+        cls.out = os.path.join(folder, "out")
+        run = subprocess.run([sys.executable, os.path.join(SOURCE, "bench", "highlights_bench.py"), "--build", os.path.dirname(BIN), "--size",
+                              "test", "--out", cls.out], capture_output=True, text=True, timeout=560, stdin=subprocess.DEVNULL, check=False)
+        print(run.stdout)
+        if run.returncode != 0:
+            raise AssertionError(run.stdout + run.stderr)
+        cls.result = json.loads(cls.text("result.json"))
+        cls.records = [json.loads(line) for line in cls.text("records.jsonl").splitlines()]
+        cls.test = list(csv.DictReader(cls.text("test.csv").splitlines()))
+        cls.threshold = cls.result["threshold"]["value"]
+
+    @classmethod
+    def text(cls, name):
+        with open(os.path.join(cls.out, name), encoding="utf-8") as file:
+            return file.read()
+
+    def test_networks_learnt(self):
+        """Far better than the commonest answer; the wider ones, trained longer on more, better than the small ones."""
+        labels = [row["label"] for row in self.test]
+        commonest = max(labels.count(label) for label in set(labels)) / len(labels)
+        accuracy = {who: interval[0] for who, interval in self.result["test"]["accuracy"].items()}
+        self.assertGreater(accuracy["device"], commonest + 0.03)
+        self.assertGreater(accuracy["cloud"], accuracy["device"])
+
+    def test_figures_follow_from_the_scores(self):
+        sent = [float(row["confidence"]) < self.threshold for row in self.test]
+        right = {"device": [row["device"] == row["label"] for row in self.test], "cloud": [row["cloud"] == row["label"] for row in self.test]}
+        right["both"] = [cloud if is_sent else own for is_sent, own, cloud in zip(sent, right["device"], right["cloud"])]
+        judged = self.result["test"]
+        self.assertAlmostEqual(judged["sent"][0], sum(sent) / len(sent), places=9)
+        for who, hits in right.items():
+            self.assertAlmostEqual(judged["accuracy"][who][0], sum(hits) / len(hits), places=9)
+            self.assertLess(judged["accuracy"][who][1], judged["accuracy"][who][0])
+            self.assertLess(judged["accuracy"][who][0], judged["accuracy"][who][2])
+        self.assertAlmostEqual(judged["within"][0], (sum(right["both"]) - sum(right["cloud"])) / len(sent), places=9)
+        self.assertAlmostEqual(self.result["cloud_load_saved"], 1 - sum(sent) / len(sent), places=9)
+
+    def test_test_moments_are_others(self):
+        """The labels of test.csv are those of the test's own seed, and its pictures are in no other set."""
+        moments = {which: world.Moments(1000 + which, 40) for which in (1, 2, 3)}
+        self.assertEqual([int(row["label"]) for row in self.test[:40]], moments[3].answer.tolist())
+        pictures = np.concatenate([of.frame.reshape(40, -1) for of in moments.values()])
+        self.assertEqual(len(np.unique(pictures, axis=0)), 120)
+
+    def test_the_fleet_does_what_was_scored(self):
+        tiers = self.result["tiers"]
+        self.assertEqual((tiers["real"]["streamers"], tiers["replay"]["streamers"]), (10, 50))
+        self.assertEqual(self.result["fleet"]["lost"], 0)
+        agent = [record for record in self.records if record["device"] == AGENT]
+        self.assertEqual(len(agent), AGENT_MOMENTS)
+        self.assertEqual(len(self.records) - len(agent), tiers["real"]["runs"] + tiers["replay"]["runs"])
+        for record in self.records:
+            row = self.test[record["moment"]]
+            self.assertAlmostEqual(record["confidence"], float(row["confidence"]), places=4)
+            self.assertEqual(record["own"], int(row["device"]))
+            self.assertEqual(record["by"] == "device", record["confidence"] >= self.threshold, record)
+        real = [record for record in self.records if not record["replayed"]]
+        self.assertGreater(len(real), 300)
+        self.assertEqual(self.result["fleet"]["same_answers"], len(real))
+
+    def test_the_cloud_answers_as_scored(self):
+        cloud = self.result["cloud"]
+        self.assertEqual(cloud["calls"], len({record["moment"] for record in self.records if record["by"] != "device" and record["device"] != AGENT}))
+        self.assertEqual(cloud["other_answers"], 0)
+        self.assertGreater(cloud["bytes_a_call"], 3 * world.SIDE ** 2)
+
+    def test_the_report_says_it(self):
+        report = self.text("report.html")
+        self.assertEqual(report.count("<svg"), 4)
+        self.assertIn("All data is synthetic", report)
+        for bar in ("at most 15 % sent", "within a point of the cloud alone", "at least 85 %", "under 150 ms"):
+            self.assertIn(bar, report)
+        self.assertIn(f"{100 * self.result['test']['sent'][0]:.2f} %", report)
+
+
+if __name__ == "__main__":
+    unittest.main()
