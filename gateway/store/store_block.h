@@ -26,7 +26,7 @@
 
 #define GW_BLOCK_RECORDS    80u   // of a block, at most
 #define GW_BLOCK_BYTES      2022u // of a value: two to a page of LMDB with their keys
-#define GW_BLOCK_NUMBER_MAX ((UINT64_C(1) << 48) - 2)
+#define GW_BLOCK_NUMBER_MAX ((UINT64_C(1) << 48) - 2) // of a block of device records
 #define GW_BLOCK_LANES      2u
 #define GW_BLOCK_MODELS     8u // sizes of which one is the model of others
 

@@ -23,9 +23,9 @@ static inline void packed_bounds(MDB_val v, uint32_t i, struct packed_record *ou
 {
     const uint8_t *ends = (const uint8_t *)v.mv_data + 17;
     const size_t head = 17u + 2u * ends[-1];
-    const size_t from = i == 0 ? 0 : (ends[2 * i - 2] | ends[2 * i - 1] << 8) & 0x7fff;
+    const size_t from = i == 0 ? 0 : (ends[2 * i - 2] | (size_t)ends[2 * i - 1] << 8) & 0x7fffu;
     out->at = head + from;
-    out->size = ((ends[2 * i] | ends[2 * i + 1] << 8) & 0x7fff) - from;
+    out->size = ((ends[2 * i] | (size_t)ends[2 * i + 1] << 8) & 0x7fffu) - from;
     out->value_size = v.mv_size;
 }
 
