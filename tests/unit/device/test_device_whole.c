@@ -217,6 +217,9 @@ static void test_a_file_that_is_here(void **state)
     begin();
     rig_checkin(rig);
     uint32_t cancelled = rig->port.http.cancelled;
+    struct dev_stats before;
+    struct dev_stats after;
+    dev_stats(rig->runtime, &before);
     struct rig_version *other = &rig->versions[2];
     const struct rig_version *first = &rig->versions[0];
     mem_blob_put(&rig->port, &other->files[0].digest, other->files[0].bytes, other->files[0].size,
@@ -228,6 +231,8 @@ static void test_a_file_that_is_here(void **state)
     assert_int_equal(gateway.asked, 2);
     assert_int_equal(rig->blob_requests, 1);
     assert_int_equal(rig->port.http.cancelled, cancelled + 1);
+    dev_stats(rig->runtime, &after);
+    assert_int_equal(after.bad_requests, before.bad_requests); // nothing was taken for another
 }
 
 // ---- It is not what was signed
