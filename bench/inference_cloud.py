@@ -69,7 +69,7 @@ def over_link(bench):
         while not gateway.stdout.readline().startswith("listening tls"):
             pass
         rtt_ms = link.rtt_ms(port)
-        count = 40 if bench.options.quick else 400
+        count = 40 if bench.options.quick else 200
         out = subprocess.run([*inside[0], program("cloud_calls"), host, str(port), certificate, os.path.join(folder, "device"), "wide",
                               "x", str(CALL_BYTES), str(count)], check=True, stdout=subprocess.PIPE, text=True).stdout
         got = json.loads(out)

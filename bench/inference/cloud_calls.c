@@ -18,8 +18,8 @@
 
 #define COUNT_MAX   100000
 #define DEADLINE_MS 30000
-#define GAP_US      20000 // between an answer and the next call
-#define WARM        5     // calls that open the connection and plan the model
+#define GAP_US      300000 // between an answer and the next call, as the tunnel is measured
+#define WARM        5      // calls that open the connection and plan the model
 
 struct run {
     struct event_base *base;
