@@ -41,7 +41,7 @@ REAL_MOMENTS = 400   # the camera of the few holds so many
 
 # plans of device and cloud; examples and epochs of each (pictures count COPIES times); moments of threshold and test; streamers that replay and run.
 SIZES = {
-    "test": {"plans": ("tiny", "small"), "examples": (2000, 2500), "epochs": (8, 10), "batch": 8, "threshold": 1500,
+    "test": {"plans": ("tiny", "small"), "examples": (2000, 2500), "epochs": (3, 4), "batch": 8, "threshold": 1500,
              "test": 1500, "devices": 60, "real": 10},
     "usual": {"plans": ("tiny", "small"), "examples": (6000, 8000), "epochs": (24, 30), "threshold": 5000, "test": 5000,
               "devices": 10000, "real": 100},

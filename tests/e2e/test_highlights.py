@@ -40,12 +40,14 @@ class Highlights(unittest.TestCase):
             return file.read()
 
     def test_networks_learnt(self):
-        """Far better than the commonest answer; the wider ones, trained longer on more, better than the small ones."""
+        """Where the device is surer it is right far more often than the commonest answer is; the cloud, trained longer on more, is
+        better than it, and than that."""
         labels = [row["label"] for row in self.test]
         commonest = max(labels.count(label) for label in set(labels)) / len(labels)
         accuracy = {who: interval[0] for who, interval in self.result["test"]["accuracy"].items()}
-        self.assertGreater(accuracy["device"], commonest + 0.03)
-        self.assertGreater(accuracy["cloud"], accuracy["device"])
+        surer = sorted(self.test, key=lambda row: -float(row["confidence"]))[:len(self.test) // 2]
+        self.assertGreater(sum(row["device"] == row["label"] for row in surer) / len(surer), commonest + 0.1)
+        self.assertGreater(accuracy["cloud"], max(accuracy["device"], commonest + 0.01))
 
     def test_figures_follow_from_the_scores(self):
         sent = [float(row["confidence"]) < self.threshold for row in self.test]
