@@ -17,7 +17,8 @@ the version at their next one, so a device costs memory only while it is awake a
 what the machine can do wait, and their lag is reported. Mode `hints`: every device keeps a hint stream open and is told;
 memory then grows by a stream and a runtime for every device. Devices that sleep share 16 connections: with one for each
 1,000, as they have by default, a million would have 4 awake on each, and every request would cost either side system calls
-of its own. Trust `key`: one public key is pinned. `root` (the default):
+of its own. They never enrolled and come from 18 addresses: the bound on records of such devices from one address is set to the
+fleet, or the reports of most would be put off. Trust `key`: one public key is pinned. `root` (the default):
 devices are born with a root, two of whose keys sign the release, and every offer comes with a director's answer for that
 device alone, which the gateway signs and the device verifies for real. Mode `business`: 10,000 enrolled devices with a root, whose
 apps ask their service for something --business times a minute through the gateway's proxy; nothing else brings the version. It ends
@@ -106,6 +107,8 @@ class Bench:
                                   "127.0.0.1:0", "--h2c", "127.0.0.1:0", "--log", "info",
                                   "--set", f"device.checkin_interval_s={args.interval if args.mode == 'interval' else 3600}",
                                   "--set", "rollout.tick_ms=200", "--set", f"device.hint_spread_ms={args.spread_ms}",
+                                  "--set", f"device.unproven_records={args.devices}",
+                                  "--set", f"device.unproven_per_address={args.devices}",
                                   "--set", "limits.connections=16384", stdout=subprocess.PIPE, stderr=log, text=True)
         ports = read_listeners(self.gateway)
         self.url = f"http://127.0.0.1:{ports['h2c']}"
