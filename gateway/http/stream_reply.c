@@ -18,6 +18,7 @@
 #include <string.h>
 
 #define REPLY_FIELDS_MAX (GW_REPLY_HEADERS_MAX + 3) // :status, content-length, date
+#define PROBLEM_BYTES    512 // as JSON, around the longest detail, which is a text of ours
 #define NO_COPY          (NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE)
 
 // ---- Fields. What a connection's header table is given costs memory of it, and pays only where
@@ -279,7 +280,7 @@ void gw_stream_problem(struct gw_stream *stream, int status, const char *detail)
 {
     struct gw_stream_work *work = stream->work;
     struct gw_reply *reply = &work->exchange.reply;
-    char text[256];
+    char text[PROBLEM_BYTES];
     if (gw_grpc_problem(&work->exchange, status, base_str_of(detail))) {
         gw_core_refused(stream->conn->worker->svc, &work->exchange);
         gw_stream_commit(stream);

@@ -52,6 +52,7 @@ struct dev_pull {
     struct wire_sha256 root; // of the tree of exclusive files
     uint8_t proof[WIRE_PROOF_BYTES_MAX];
     uint32_t proof_bytes;
+    uint32_t next;     // file that comes next in an answer with all of a version
     uint64_t version;  // id of the one that is brought
     uint64_t expected; // bytes of the blob
     uint64_t have;     // of these stored
@@ -65,7 +66,6 @@ struct dev_pull {
     uint32_t window; // bytes since the deadline was moved
     uint32_t source; // where content is asked for: one on with each failure
     uint32_t retry_after_s;
-    uint32_t next; // file that comes next in an answer with all of a version
     int status;
     uint16_t gained;  // bytes beyond `reached` since the last progress, DEV_PULL_GAIN_BYTES at most
     uint8_t attempts; // since the last progress
