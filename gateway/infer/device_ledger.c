@@ -24,15 +24,21 @@ struct quota {
     struct pol_ratelimit calls;
     struct pol_ratelimit bytes;
     uint16_t tenant;
+    enum gw_device_shown shown;
 };
 
 struct key {
     uint64_t device;
     uint64_t word[2];
+    uint64_t mark;    // of what it asked
+    uint64_t run;     // the newest of its runs
     uint64_t seen_us; // 0: free
     uint8_t *answer;  // NULL: none is kept
     size_t answer_bytes;
     uint16_t tenant;
+    enum gw_device_shown shown;
+    uint8_t repeats; // runs that were not charged
+    bool under_way;  // the newest run has not ended
 };
 
 struct gw_device_ledger {
@@ -44,6 +50,7 @@ struct gw_device_ledger {
     struct quota *quotas;
     struct key *keys;
     size_t kept_bytes;
+    uint64_t runs;  // of all keys so far
     uint32_t sweep; // where old answers are looked for next
     struct gw_device_figures figures;
 };
@@ -92,22 +99,42 @@ void gw_device_ledger_free(struct gw_device_ledger *ledger)
 
 // ---- Quotas
 
+// Of the tenant and of how it shows itself, in one number.
+static uint64_t whose(const struct gw_device_charge *charge)
+{
+    return (uint64_t)charge->shown << 16 | charge->tenant;
+}
+
+static bool quota_is(const struct quota *quota, const struct gw_device_charge *charge)
+{
+    return quota->seen_us != 0 && quota->device == charge->device &&
+           quota->tenant == charge->tenant && quota->shown == charge->shown;
+}
+
+static struct quota *quota_set(struct gw_device_ledger *ledger,
+                               const struct gw_device_charge *charge)
+{
+    uint64_t hash = base_keyed64_pair(&ledger->hash_key, charge->device, whose(charge));
+    return &ledger->quotas[hash % (GW_DEVICE_QUOTAS_MAX / WAYS) * WAYS];
+}
+
 static struct quota *quota_of(struct gw_device_ledger *ledger,
                               const struct gw_device_charge *charge, uint64_t now_us)
 {
-    uint64_t hash = base_keyed64_pair(&ledger->hash_key, charge->device, charge->tenant);
-    struct quota *set = &ledger->quotas[hash % (GW_DEVICE_QUOTAS_MAX / WAYS) * WAYS];
+    struct quota *set = quota_set(ledger, charge);
     struct quota *oldest = set;
     for (uint32_t i = 0; i < WAYS; i++) {
         struct quota *quota = &set[i];
-        if (quota->seen_us != 0 && quota->device == charge->device &&
-            quota->tenant == charge->tenant) {
+        if (quota_is(quota, charge)) {
             quota->seen_us = now_us;
             return quota;
         }
         oldest = quota->seen_us < oldest->seen_us ? quota : oldest;
     }
-    *oldest = (struct quota){.device = charge->device, .tenant = charge->tenant, .seen_us = now_us};
+    *oldest = (struct quota){.device = charge->device,
+                             .tenant = charge->tenant,
+                             .shown = charge->shown,
+                             .seen_us = now_us};
     pol_ratelimit_init(&oldest->calls, &ledger->calls, now_us);
     pol_ratelimit_init(&oldest->bytes, &ledger->bytes, now_us);
     return oldest;
@@ -199,7 +226,7 @@ static struct key *key_find(struct gw_device_ledger *ledger, const struct gw_dev
     for (uint32_t i = 0; i < WAYS; i++) {
         struct key *key = &set[i];
         if (key->seen_us != 0 && key->device == charge->device && key->tenant == charge->tenant &&
-            key->word[0] == words[0] && key->word[1] == words[1]) {
+            key->shown == charge->shown && key->word[0] == words[0] && key->word[1] == words[1]) {
             *out_place = key;
             return key;
         }
@@ -213,26 +240,70 @@ static void key_set(struct gw_device_ledger *ledger, const struct gw_device_char
                     struct key *place, uint64_t now_us)
 {
     answer_drop(ledger, place);
-    *place = (struct key){.device = charge->device, .tenant = charge->tenant, .seen_us = now_us};
+    *place = (struct key){.device = charge->device,
+                          .tenant = charge->tenant,
+                          .shown = charge->shown,
+                          .mark = charge->mark,
+                          .seen_us = now_us};
     (void)words_of(charge->key, place->word);
 }
 
+// The entry of the key, as long as the newest run under it is the charge's.
+static struct key *key_of_run(struct gw_device_ledger *ledger,
+                              const struct gw_device_charge *charge)
+{
+    struct key *place = NULL;
+    struct key *key = charge->run != 0 ? key_find(ledger, charge, &place) : NULL;
+    return key != NULL && key->run == charge->run ? key : NULL;
+}
+
+uint64_t gw_device_ledger_mark(const struct gw_device_ledger *ledger,
+                               const struct gw_device_asked *asked)
+{
+    const struct base_str parts[] = {asked->type, asked->model, asked->version, asked->body};
+    uint64_t mark = 0;
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        uint64_t part = base_keyed64(&ledger->hash_key, parts[i].data, parts[i].size);
+        mark = base_keyed64_pair(&ledger->hash_key, mark, part);
+    }
+    return mark;
+}
+
+// What becomes of a call whose key is known. CHARGED: it is to be, as another one.
+static enum gw_device_let let_known(const struct key *key, const struct gw_device_charge *charge)
+{
+    return key->mark != charge->mark              ? GW_DEVICE_OTHER
+           : key->answer != NULL                  ? GW_DEVICE_KEPT
+           : key->under_way                       ? GW_DEVICE_UNDER_WAY
+           : key->repeats < GW_DEVICE_REPEATS_MAX ? GW_DEVICE_REPEATED
+                                                  : GW_DEVICE_CHARGED;
+}
+
 enum gw_device_let gw_device_ledger_charge(struct gw_device_ledger *ledger,
-                                           const struct gw_device_charge *charge, uint64_t now_us,
+                                           struct gw_device_charge *charge, uint64_t now_us,
                                            uint32_t *out_retry_after_s)
 {
-    enum gw_device_let let = GW_DEVICE_CHARGED;
     struct key *place = NULL;
     now_us += now_us == 0;
     *out_retry_after_s = 0;
+    charge->taken = false;
+    charge->run = 0;
     pthread_mutex_lock(&ledger->mutex);
-    const struct key *key = key_find(ledger, charge, &place);
-    if (key != NULL && is_known(key, now_us)) {
-        let = key->answer != NULL ? GW_DEVICE_KEPT : GW_DEVICE_REPEATED;
-    } else if (!take(ledger, charge, now_us, out_retry_after_s)) {
-        let = GW_DEVICE_OVER;
-    } else if (place != NULL) {
-        key_set(ledger, charge, place, now_us);
+    struct key *key = key_find(ledger, charge, &place);
+    key = key != NULL && is_known(key, now_us) ? key : NULL;
+    enum gw_device_let let = key != NULL ? let_known(key, charge) : GW_DEVICE_CHARGED;
+    if (let == GW_DEVICE_CHARGED) {
+        charge->taken = take(ledger, charge, now_us, out_retry_after_s);
+        let = charge->taken ? GW_DEVICE_CHARGED : GW_DEVICE_OVER;
+    }
+    bool runs = let == GW_DEVICE_CHARGED || let == GW_DEVICE_REPEATED;
+    if (runs && place != NULL) {
+        if (key == NULL) {
+            key_set(ledger, charge, place, now_us);
+        }
+        place->repeats = (uint8_t)(place->repeats + (let == GW_DEVICE_REPEATED));
+        place->under_way = true;
+        place->run = charge->run = ++ledger->runs;
     }
     ledger->figures.let[let]++;
     pthread_mutex_unlock(&ledger->mutex);
@@ -246,7 +317,8 @@ size_t gw_device_ledger_kept(struct gw_device_ledger *ledger, const struct gw_de
     struct key *place = NULL;
     pthread_mutex_lock(&ledger->mutex);
     const struct key *key = key_find(ledger, charge, &place);
-    if (key != NULL && key->answer != NULL && key->answer_bytes <= capacity) {
+    if (key != NULL && key->mark == charge->mark && key->answer != NULL &&
+        key->answer_bytes <= capacity) {
         size = key->answer_bytes;
         memcpy(out, key->answer, size);
     }
@@ -254,24 +326,43 @@ size_t gw_device_ledger_kept(struct gw_device_ledger *ledger, const struct gw_de
     return size;
 }
 
-void gw_device_ledger_refund(struct gw_device_ledger *ledger, const struct gw_device_charge *charge)
+void gw_device_ledger_end(struct gw_device_ledger *ledger, const struct gw_device_charge *charge)
 {
-    struct key *place = NULL;
     pthread_mutex_lock(&ledger->mutex);
-    struct key *key = key_find(ledger, charge, &place);
-    uint64_t hash = base_keyed64_pair(&ledger->hash_key, charge->device, charge->tenant);
-    struct quota *set = &ledger->quotas[hash % (GW_DEVICE_QUOTAS_MAX / WAYS) * WAYS];
+    struct key *key = key_of_run(ledger, charge);
+    if (key != NULL) {
+        key->under_way = false;
+    }
+    pthread_mutex_unlock(&ledger->mutex);
+}
+
+// With the mutex.
+static void quota_give(struct gw_device_ledger *ledger, const struct gw_device_charge *charge)
+{
+    struct quota *set = quota_set(ledger, charge);
     for (uint32_t i = 0; i < WAYS; i++) {
-        if (set[i].seen_us != 0 && set[i].device == charge->device &&
-            set[i].tenant == charge->tenant) {
+        if (quota_is(&set[i], charge)) {
             give(&set[i].calls, &ledger->calls, 1);
             give(&set[i].bytes, &ledger->bytes, charge->bytes);
             ledger->figures.given_back++;
         }
     }
-    if (key != NULL) {
+}
+
+void gw_device_ledger_refund(struct gw_device_ledger *ledger, const struct gw_device_charge *charge)
+{
+    pthread_mutex_lock(&ledger->mutex);
+    struct key *key = key_of_run(ledger, charge);
+    if (charge->taken) {
+        quota_give(ledger, charge);
+    }
+    if (key != NULL && charge->taken) {
         answer_drop(ledger, key);
         key->seen_us = 0;
+    } else if (key != NULL) {
+        base_assert(key->repeats > 0);
+        key->repeats--;
+        key->under_way = false;
     }
     pthread_mutex_unlock(&ledger->mutex);
 }
@@ -289,17 +380,16 @@ static void room_make(struct gw_device_ledger *ledger, size_t size)
 void gw_device_ledger_keep(struct gw_device_ledger *ledger, const struct gw_device_charge *charge,
                            const uint8_t *answer, size_t size)
 {
-    struct key *place = NULL;
     if (size == 0 || size > GW_DEVICE_ANSWER_MAX) {
         return;
     }
     uint8_t *copy = malloc(size);
     if (copy == NULL) {
-        return; // a repeat runs once more, uncharged
+        return; // a repeat runs once more
     }
     memcpy(copy, answer, size);
     pthread_mutex_lock(&ledger->mutex);
-    struct key *key = key_find(ledger, charge, &place);
+    struct key *key = key_of_run(ledger, charge);
     if (key == NULL) {
         free(copy);
     } else {

@@ -190,7 +190,7 @@ class Cloud(unittest.TestCase):
         self.assertEqual(device.wait(120), 0)
 
     def test_quota(self):
-        self.start("--set", "infer.device_calls_per_min=2")
+        self.start("--set", "infer.device_calls_per_min=2", "--set", "infer.tenant_calls_per_min=1")  # which is not of devices
         self.release(["relu"] * 4)
         device = self.device()
         outcome, result = wait_until(self.runs, what="a run")[0]
@@ -198,7 +198,8 @@ class Cloud(unittest.TestCase):
         self.assertEqual([why for why, _ in result["told"]], ["answered", "answered", "quota", "quota"])
         self.assertEqual(result["choice"], [False, "quota"])
         self.end(device)
-        self.assertEqual(self.figures(), {"charged": 2, "repeated": 0, "kept": 0, "over_quota": 1, "given_back": 0})
+        self.assertEqual(self.figures(), {"charged": 2, "repeated": 0, "kept": 0, "over_quota": 1, "under_way": 0, "other_call": 0,
+                                          "given_back": 0})
 
     def test_away_and_back(self):
         """A task goes on without a gateway, run after run, and asks again when there is one."""

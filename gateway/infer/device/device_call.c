@@ -85,24 +85,30 @@ static void reply_answer(struct gw_exchange *exchange, struct base_str answer)
     gw_reply_body(exchange, 200, BASE_STR(WIRE_TENSOR_TYPE), answer.data, answer.size);
 }
 
-// Did the service do nothing for it? A call whose deadline passed may have run.
-static bool did_not_run(enum base_status status)
+// Did the service do nothing for it? A call whose deadline passed may have run, and an engine may
+// say of a run what the service says of a queue.
+static bool did_not_run(const struct gw_infer_ticket *ticket)
 {
-    return status == BASE_ERR_NOT_FOUND || status == BASE_ERR_CONFLICT ||
-           status == BASE_ERR_LIMIT || status == BASE_ERR_BUSY;
+    enum base_status status = ticket->status;
+    return ticket->run_us == 0 && (status == BASE_ERR_NOT_FOUND || status == BASE_ERR_CONFLICT ||
+                                   status == BASE_ERR_LIMIT || status == BASE_ERR_BUSY);
 }
 
 static void reply_call(struct gw_infer_exchange *self)
 {
     const struct gw_infer_ticket *ticket = &self->ticket;
     const struct device_call *own = self->own;
+    struct gw_device_ledger *ledger = gw_infer_ledger(self->service);
     int http = 500;
     if (ticket->status == BASE_OK) {
+        gw_device_ledger_end(ledger, &own->charge);
         reply_answer(self->exchange, self->answer);
         return;
     }
-    if (did_not_run(ticket->status)) {
-        gw_device_ledger_refund(gw_infer_ledger(self->service), &own->charge);
+    if (did_not_run(ticket)) {
+        gw_device_ledger_refund(ledger, &own->charge);
+    } else {
+        gw_device_ledger_end(ledger, &own->charge);
     }
     enum wire_cloud_why why = why_of(ticket->status, &http);
     reply_refusal(self->exchange, http, why, ticket->error.text);
@@ -227,15 +233,18 @@ static enum base_status write_result(struct gw_infer_exchange *self)
 
 // ---- A call
 
-// Whose it is: who was proven, or else who it says it is, whom the setting lets in unproven.
+// Whose it is: who was proven, or else who it says it is, which is known as no more than that.
 static bool who(const struct gw_request *request, const struct gw_head *head,
                 struct gw_device_charge *out)
 {
     if (head->proof == GW_PROOF_CREDENTIAL || head->proof == GW_PROOF_CERTIFICATE) {
         out->device = head->id;
         out->tenant = head->tenant;
+        out->shown = GW_DEVICE_SHOWN_ITSELF;
         return true;
     }
+    out->tenant = gw_infer_tenant(head);
+    out->shown = head->proof == GW_PROOF_TOKEN ? GW_DEVICE_SHOWN_TOKEN : GW_DEVICE_SHOWN_NAME;
     return wire_device_parse_own(request->device, &out->device) == BASE_OK;
 }
 
@@ -254,6 +263,29 @@ static void reply_kept(struct gw_infer_service *service, struct gw_exchange *exc
     gw_exchange_finish(exchange);
 }
 
+// A name costs nothing, so who shows no more pays as callers of the other protocols do, before its
+// name does. False: the quota was used up, and the reply says so.
+static bool charge_tenant(struct gw_infer_service *service, struct gw_exchange *exchange,
+                          const struct gw_device_charge *charge)
+{
+    struct base_error error = {0};
+    uint32_t retry_after_s = 0;
+    int http = 500;
+    if (charge->shown == GW_DEVICE_SHOWN_ITSELF ||
+        gw_infer_charge(service, charge->tenant, charge->bytes, &retry_after_s, &error) ==
+            BASE_OK) {
+        return true;
+    }
+    enum wire_cloud_why why = why_of(error.status, &http);
+    reply_refusal(exchange, http, error.status == BASE_ERR_LIMIT ? WIRE_CLOUD_QUOTA : why,
+                  error.text);
+    if (retry_after_s > 0) {
+        gw_reply_retry_after(exchange, retry_after_s);
+    }
+    gw_exchange_finish(exchange);
+    return false;
+}
+
 static void run(struct gw_infer_exchange *self, const struct device_call *own,
                 const struct gw_infer_call *named)
 {
@@ -265,17 +297,45 @@ static void run(struct gw_infer_exchange *self, const struct device_call *own,
     gw_infer_exchange_begin(self, GW_INFER_TIMEOUT_US_MAX);
 }
 
+// What the ledger says of it, done.
+static void let(struct gw_infer_exchange *self, struct device_call *own,
+                const struct gw_infer_call *named)
+{
+    struct gw_exchange *exchange = self->exchange;
+    uint32_t retry_after_s = 0;
+    switch (gw_device_ledger_charge(gw_infer_ledger(self->service), &own->charge,
+                                    base_clock_mono_us(), &retry_after_s)) {
+    case GW_DEVICE_OVER:
+        reply_refusal(exchange, 429, WIRE_CLOUD_QUOTA,
+                      "this device used up its calls or bytes of a minute");
+        gw_reply_retry_after(exchange, retry_after_s);
+        gw_exchange_finish(exchange);
+        break;
+    case GW_DEVICE_UNDER_WAY:
+        refuse(exchange, 409, WIRE_CLOUD_BUSY, "the call of this idempotency-key has not ended");
+        break;
+    case GW_DEVICE_OTHER:
+        refuse(exchange, 422, WIRE_CLOUD_REFUSED,
+               "idempotency-key: it was of a call of another model, version or body");
+        break;
+    case GW_DEVICE_KEPT:
+        reply_kept(self->service, exchange, &own->charge);
+        break;
+    default:
+        run(self, own, named);
+        break;
+    }
+}
+
 void gw_device_call(struct gw_infer_service *service, struct gw_worker *worker,
                     struct gw_exchange *exchange, const struct gw_head *head,
                     const struct gw_infer_call *named)
 {
     static const struct gw_infer_protocol protocol = {read_call, write_result, reply_call};
     const struct gw_request *request = &exchange->request;
-    struct gw_device_ledger *ledger = gw_infer_ledger(service);
     struct device_call *own = base_arena_zalloc(exchange->arena, sizeof(*own));
     struct gw_infer_exchange *self =
         own != NULL ? gw_infer_exchange_new(service, worker, exchange, &protocol) : NULL;
-    uint32_t retry_after_s = 0;
     if (self == NULL) {
         refuse(exchange, 503, WIRE_CLOUD_BUSY, "out of memory");
         return;
@@ -284,22 +344,24 @@ void gw_device_call(struct gw_infer_service *service, struct gw_worker *worker,
         refuse(exchange, 400, WIRE_CLOUD_NOT_ALLOWED, "walle-device: " WIRE_DEVICE_OWN_EXPECTED);
         return;
     }
+    if (request->body_bytes > WIRE_TENSOR_CALL_MAX) {
+        refuse(exchange, 413, WIRE_CLOUD_TOO_LARGE, "the body of a device's call is over 1 MiB");
+        return;
+    }
+    const struct gw_device_asked asked = {
+        .type = request->content_type,
+        .model = named->model,
+        .version = named->version,
+        .body = {(const char *)request->body, request->body_bytes},
+    };
     own->charge.key = request->idempotency_key;
     own->charge.bytes = request->body_bytes;
     own->packed = base_str_equal(request->content_type, BASE_STR(WIRE_TENSOR_TYPE_PACKED));
-    switch (gw_device_ledger_charge(ledger, &own->charge, base_clock_mono_us(), &retry_after_s)) {
-    case GW_DEVICE_OVER:
-        reply_refusal(exchange, 429, WIRE_CLOUD_QUOTA,
-                      "this device used up its calls or bytes of a minute");
-        gw_reply_retry_after(exchange, retry_after_s);
-        gw_exchange_finish(exchange);
-        break;
-    case GW_DEVICE_KEPT:
-        reply_kept(service, exchange, &own->charge);
-        break;
-    default:
-        run(self, own, named);
-        break;
+    if (own->charge.key.size > 0) {
+        own->charge.mark = gw_device_ledger_mark(gw_infer_ledger(service), &asked);
+    }
+    if (charge_tenant(service, exchange, &own->charge)) {
+        let(self, own, named);
     }
 }
 
@@ -307,10 +369,9 @@ void gw_device_call_metrics(struct gw_infer_service *service,
                             void (*add)(void *ctx, const char *text), void *ctx)
 {
     static const char *const names[] = {
-        [GW_DEVICE_CHARGED] = "charged",
-        [GW_DEVICE_REPEATED] = "repeated",
-        [GW_DEVICE_KEPT] = "kept",
-        [GW_DEVICE_OVER] = "over_quota",
+        [GW_DEVICE_CHARGED] = "charged",     [GW_DEVICE_REPEATED] = "repeated",
+        [GW_DEVICE_KEPT] = "kept",           [GW_DEVICE_OVER] = "over_quota",
+        [GW_DEVICE_UNDER_WAY] = "under_way", [GW_DEVICE_OTHER] = "other_call",
     };
     struct gw_device_figures figures;
     char line[128];

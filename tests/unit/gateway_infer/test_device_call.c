@@ -13,27 +13,36 @@
 #define KEY       "0123456789abcdef0123456789abcdef"
 #define OTHER_KEY "ffffffffffffffffffffffffffffffff"
 #define DEVICE    "0000000000000005"
+#define ROWS_MAX  6000u // an answer of so many is not kept
 
 struct world {
     struct rig rig;
     struct infer_kit kit;
     struct gw_infer_service *service;
-    uint8_t body[4096];
+    uint8_t body[WIRE_TENSOR_CALL_MAX + 1];
     size_t body_size;
+    const char *type; // of the body
 };
 
-static void begin(struct world *world, uint64_t calls_per_min)
+static void begin_with(struct world *world, uint64_t calls_per_min, uint64_t of_tenant)
 {
     struct base_error error = {0};
     memset(world, 0, sizeof(*world));
     infer_kit_begin(&world->kit);
     infer_kit_add(&world->kit, "m", "7", NULL);
-    const struct gw_infer_options options = {
-        .models_dir = world->kit.dir, .threads = 1, .device_calls_per_min = calls_per_min};
+    const struct gw_infer_options options = {.models_dir = world->kit.dir,
+                                             .threads = 1,
+                                             .device_calls_per_min = calls_per_min,
+                                             .quota = {.calls_per_minute = of_tenant}};
     assert_int_equal(gw_infer_service_new(&options, &world->service, &error), BASE_OK);
     rig_init(&world->rig);
     rig_start(&world->rig);
     gw_infer_install(world->rig.core, world->service, GW_METRICS_OPEN);
+}
+
+static void begin(struct world *world, uint64_t calls_per_min)
+{
+    begin_with(world, calls_per_min, 0);
 }
 
 static void end(struct world *world)
@@ -46,7 +55,7 @@ static void end(struct world *world)
 // Rows (1, 2, 3) for "m", of which it makes (2, 0, 6).
 static void body_make(struct world *world, const char *input, uint32_t rows)
 {
-    static float x[64 * 3];
+    static float x[ROWS_MAX * 3];
     struct wire_tensor_call call = {.priority = 1, .deadline_ms = 60000, .count = 1};
     struct base_writer writer;
     for (uint32_t i = 0; i < rows * 3; i++) {
@@ -64,21 +73,28 @@ static void body_make(struct world *world, const char *input, uint32_t rows)
     world->body_size = base_writer_size(&writer);
 }
 
-static void ask(struct world *world, struct rig_exchange *exchange, const char *path,
-                const char *key, const char *type)
+static void ask_as(struct world *world, struct rig_exchange *exchange, const char *path,
+                   const char *key, const char *device)
 {
     struct gw_request *request = &exchange->exchange.request;
     rig_exchange_init(exchange, GW_METHOD_POST, path);
     request->body = world->body;
     request->body_bytes = world->body_size;
-    request->content_type = base_str_of(type);
-    request->device = BASE_STR(DEVICE);
+    request->content_type = base_str_of(world->type);
+    request->device = base_str_of(device);
     request->idempotency_key = base_str_of(key);
     gw_core_handle(world->rig.worker.worker, &exchange->exchange);
     while (!exchange->finished) {
         (void)rig_pump(&world->rig);
         usleep(20);
     }
+}
+
+static void ask(struct world *world, struct rig_exchange *exchange, const char *path,
+                const char *key, const char *type)
+{
+    world->type = type;
+    ask_as(world, exchange, path, key, DEVICE);
 }
 
 static void refused(struct world *world, const char *path, const char *type, int status,
@@ -235,6 +251,112 @@ static void test_nobody(void **state)
     end(&world);
 }
 
+static int status_of(struct world *world, const char *path, const char *key, const char *device)
+{
+    struct rig_exchange exchange;
+    world->type = WIRE_TENSOR_TYPE;
+    ask_as(world, &exchange, path, key, device);
+    int status = exchange.exchange.reply.status;
+    rig_exchange_done(&exchange);
+    return status;
+}
+
+// An answer that is too large to keep is made as often as the quota and the key's repeats say.
+static void test_one_key_many_runs(void **state)
+{
+    (void)state;
+    static struct world world;
+    uint32_t ran = 0;
+    begin(&world, 3);
+    body_make(&world, "x", ROWS_MAX);
+    for (int i = 0; i < 20; i++) {
+        int status = status_of(&world, PATH, KEY, DEVICE);
+        assert_true(status == 200 || status == 429);
+        ran += status == 200;
+    }
+    assert_int_equal(ran, 3 + GW_DEVICE_REPEATS_MAX);
+    assert_int_equal(runs_of_model(&world), ran);
+    end(&world);
+}
+
+// A key that was of a call is of no other one: of another model, version or body.
+static void test_one_key_other_calls(void **state)
+{
+    (void)state;
+    static struct world world;
+    begin(&world, 2);
+    body_make(&world, "x", 1);
+    assert_int_equal(status_of(&world, PATH, KEY, DEVICE), 200);
+    assert_int_equal(status_of(&world, "/v2/models/none/infer", KEY, DEVICE), 422);
+    assert_int_equal(status_of(&world, "/v2/models/m/versions/7/infer", KEY, DEVICE), 422);
+    body_make(&world, "x", 2);
+    assert_int_equal(status_of(&world, PATH, KEY, DEVICE), 422);
+    assert_int_equal(figures(&world).let[GW_DEVICE_OTHER], 3);
+    assert_int_equal(runs_of_model(&world), 1);
+    // None of them gave back what they were not charged, nor were they charged.
+    assert_int_equal(figures(&world).given_back, 0);
+    assert_int_equal(status_of(&world, PATH, OTHER_KEY, DEVICE), 200);
+    assert_int_equal(status_of(&world, PATH, "", DEVICE), 429);
+    end(&world);
+}
+
+// A model that goes between a call and its repeat: the repeat was not charged, and gives nothing
+// back.
+static void test_a_repeat_that_does_not_run(void **state)
+{
+    (void)state;
+    static struct world world;
+    struct base_error error = {0};
+    begin(&world, 1);
+    body_make(&world, "x", ROWS_MAX);
+    assert_int_equal(status_of(&world, PATH, KEY, DEVICE), 200);
+    assert_int_equal(gw_infer_unload(world.service, BASE_STR("m"), &error), BASE_OK);
+    assert_int_equal(status_of(&world, PATH, KEY, DEVICE), 503);
+    assert_int_equal(figures(&world).given_back, 0);
+    assert_int_equal(status_of(&world, PATH, OTHER_KEY, DEVICE), 429);
+    end(&world);
+}
+
+// Who shows no credential pays as a tenant does, whatever it calls itself.
+static void test_many_names(void **state)
+{
+    (void)state;
+    static struct world world;
+    struct rig_exchange exchange;
+    char name[17];
+    begin_with(&world, 2, 3);
+    body_make(&world, "x", 1);
+    world.type = WIRE_TENSOR_TYPE;
+    for (unsigned i = 0; i < 10; i++) {
+        (void)snprintf(name, sizeof(name), "%016x", i + 1);
+        ask_as(&world, &exchange, PATH, "", name);
+        assert_int_equal(exchange.exchange.reply.status, i < 3 ? 200 : 429);
+        if (i >= 3) {
+            assert_true(
+                base_str_equal(rig_header(&exchange, WIRE_CLOUD_REASON), BASE_STR("quota")));
+            assert_true(rig_header(&exchange, "retry-after").size > 0);
+        }
+        rig_exchange_done(&exchange);
+    }
+    assert_int_equal(runs_of_model(&world), 3);
+    end(&world);
+}
+
+// A body of more than a call may have is refused before it is charged, packed or not.
+static void test_large_bodies(void **state)
+{
+    (void)state;
+    static struct world world;
+    begin(&world, 1);
+    world.body_size = WIRE_TENSOR_CALL_MAX + 1;
+    refused(&world, PATH, WIRE_TENSOR_TYPE, 413, "too_large");
+    refused(&world, PATH, WIRE_TENSOR_TYPE_PACKED, 413, "too_large");
+    assert_int_equal(figures(&world).let[GW_DEVICE_CHARGED], 0);
+    world.body_size = WIRE_TENSOR_CALL_MAX;
+    refused(&world, PATH, WIRE_TENSOR_TYPE, 400, "refused");
+    end(&world);
+}
+
 static void line_add(void *ctx, const char *text)
 {
     char *all = ctx;
@@ -269,6 +391,11 @@ int main(void)
         cmocka_unit_test(test_compressed),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_nobody),
+        cmocka_unit_test(test_one_key_many_runs),
+        cmocka_unit_test(test_one_key_other_calls),
+        cmocka_unit_test(test_a_repeat_that_does_not_run),
+        cmocka_unit_test(test_many_names),
+        cmocka_unit_test(test_large_bodies),
         cmocka_unit_test(test_metrics),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
