@@ -74,7 +74,7 @@ static void ticket_done(struct gw_infer_ticket *ticket)
                                                       : "no room for the answer");
     }
     if (ticket->here) {
-        self->ended = true; // gw_infer_exchange_begin goes on with it
+        self->ended = true; // on the worker's thread: gw_infer_exchange_begin goes on with it
     } else {
         gw_worker_post(self->worker, &self->message);
     }

@@ -32,7 +32,7 @@ struct gw_infer_protocol {
 
 struct gw_infer_exchange {
     struct gw_message message;     // first; private, as the next
-    bool ended;                    // before the submit returned
+    bool ended;                    // by the submit itself; the worker's thread alone looks at it
     struct gw_infer_ticket ticket; // status, error and retry_after_s are for `reply`
     struct gw_infer_service *service;
     const struct gw_infer_protocol *protocol;

@@ -19,6 +19,7 @@ struct gw_infer_session {
     uint32_t rows;
     size_t bytes;     // what it holds while it is idle
     uint64_t run_us;  // of a run with this plan: the longest lately; 0: none
+    bool by_contents; // of any plan it had: runs cost what tensors hold, not what shapes say
     uint64_t used_at; // when it became idle, in the order of gw_infer_idle_put; 0: never used
 };
 

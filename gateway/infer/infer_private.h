@@ -70,6 +70,7 @@ struct gw_infer_service {
     uint32_t shadow_count; // on their way
     uint32_t trial_count;  // models with a candidate
     uint64_t here_us;      // when a run on a caller's thread last ended
+    uint64_t stop_here_us; // GW_INFER_STOP_HERE_US; fixed, but for tests
     bool draining;
     bool stopping;
 };

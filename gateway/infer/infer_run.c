@@ -129,6 +129,7 @@ void gw_infer_idle_put(struct gw_infer_version *version, struct gw_infer_session
     struct eng_session_stats stats;
     eng_session_stats(session->engine, &stats);
     session->bytes = stats.arena_bytes + stats.plan_bytes;
+    session->by_contents = session->by_contents || stats.by_contents;
     version->idle_bytes += session->bytes;
     session->next = version->idle;
     version->idle = session;
@@ -390,8 +391,12 @@ static enum base_status run(struct gw_infer_service *service, struct gw_infer_ba
     pthread_mutex_unlock(&service->lock);
     enum base_status status = gather(service, batch, error);
     pthread_mutex_lock(&service->lock);
-    const struct eng_run_options limits = {.deadline_us = let_go(service, batch, &ends),
-                                           .stop = &batch->stop};
+    struct eng_run_options limits = {.deadline_us = let_go(service, batch, &ends),
+                                     .stop = &batch->stop};
+    uint64_t stop_us = batch->here ? base_clock_mono_us() + service->stop_here_us : UINT64_MAX;
+    if (batch->here && (limits.deadline_us == 0 || stop_us < limits.deadline_us)) {
+        limits.deadline_us = stop_us;
+    }
     pthread_mutex_unlock(&service->lock);
     gw_infer_ends_run(&ends);
     if (status == BASE_OK) {
@@ -400,6 +405,8 @@ static enum base_status run(struct gw_infer_service *service, struct gw_infer_ba
     pthread_mutex_lock(&service->lock);
     if (status == BASE_OK) {
         count_run(batch, began_us, base_clock_mono_us());
+    } else if (batch->session != NULL) {
+        batch->session->run_us = 0; // it may have no plan now, and what a run takes is not known
     }
     return status;
 }
@@ -474,6 +481,27 @@ static void fail(struct gw_infer_service *service, struct gw_infer_batch *batch,
     }
 }
 
+// With the lock: was it too long for its caller's thread, and is somebody waiting for it?
+static bool is_stopped_here(const struct gw_infer_batch *batch, enum base_status status)
+{
+    return batch->here && status == BASE_ERR_TIMEOUT && batch->tickets[0] != NULL &&
+           batch->tickets[0]->wait.deadline_us > base_clock_mono_us();
+}
+
+// With the lock: the one call of a run that was stopped waits for a thread of the service.
+static void wait_again(struct gw_infer_service *service, struct gw_infer_batch *batch)
+{
+    struct gw_infer_ticket *ticket = batch->tickets[0];
+    base_assert(batch->count == 1 && ticket->state == GW_INFER_RUNNING);
+    batch->tickets[0] = NULL;
+    batch->left = 0;
+    ticket->batch = NULL;
+    ticket->here = false;
+    ticket->state = GW_INFER_WAITING;
+    gw_infer_queue_put(&ticket->version->queue, &ticket->wait);
+    pthread_cond_signal(&service->work);
+}
+
 // What a batch of so many rows is planned for; 0: it is one call, with its inputs as they are.
 static uint32_t rows_planned(const struct gw_infer_version *version, uint32_t rows)
 {
@@ -494,6 +522,8 @@ static bool serve(struct gw_infer_service *service, struct gw_infer_batch *batch
     bool again = status != BASE_OK && status != BASE_ERR_TIMEOUT && batch->count > 1;
     if (status == BASE_OK) {
         answer(service, batch, &ends);
+    } else if (is_stopped_here(batch, status)) {
+        wait_again(service, batch);
     } else if (!again) {
         fail(service, batch, &error, &ends);
     }
@@ -537,6 +567,18 @@ static void serve_batch(struct gw_infer_service *service, struct gw_infer_batch 
     pthread_mutex_lock(&service->lock);
 }
 
+// Texts have any length.
+static bool has_texts(const struct gw_infer_ticket *ticket)
+{
+    size_t count = eng_model_input_count(ticket->version->engine);
+    for (size_t i = 0; i < count; i++) {
+        if (ticket->inputs[i]->desc.dtype == ENG_STRING) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool gw_infer_may_run_here(const struct gw_infer_service *service,
                            const struct gw_infer_ticket *ticket)
 {
@@ -548,13 +590,13 @@ bool gw_infer_may_run_here(const struct gw_infer_service *service,
     }
     return service->ticket_count == 0 && version->running < version->instances &&
            version->rules.delay_us == 0 && session != NULL && session->run_us > 0 &&
-           session->run_us <= GW_INFER_RUN_HERE_US &&
+           session->run_us <= GW_INFER_RUN_HERE_US && !session->by_contents && !has_texts(ticket) &&
            ticket->wait.arrived_us >= service->here_us + session->run_us / 2;
 }
 
 void gw_infer_run_here(struct gw_infer_service *service, struct gw_infer_ticket *ticket)
 {
-    struct gw_infer_batch batch = {0};
+    struct gw_infer_batch batch = {.here = true};
     struct gw_infer_wait *wait = &ticket->wait;
     base_assert(ticket->version->running < ticket->version->instances);
     begin(&batch, ticket->version, &wait, 1);

@@ -16,6 +16,7 @@ struct gw_infer_batch {
     uint64_t shape;
     uint32_t rows;     // planned; 0: one call, with its inputs as they are
     _Atomic bool stop; // nobody waits for it any more
+    bool here;         // on a caller's thread, which has others to look after
 };
 
 // The call that waits so.
@@ -33,11 +34,12 @@ BASE_NODISCARD enum base_status gw_infer_name_result(struct gw_infer_ticket *tic
                                                      const struct gw_infer_version *version);
 void *gw_infer_run_main(void *service); // of a thread
 // With the lock: is a call that would be queued now better run by its caller's thread? Nothing else
-// is under way, its plan is there, its runs are short, and the thread had time for others since it
-// last ran one.
+// is under way, its plan is there, its runs are short, they cost what its shapes say and not what
+// its tensors hold, and the thread had time for others since it last ran one.
 bool gw_infer_may_run_here(const struct gw_infer_service *service,
                            const struct gw_infer_ticket *ticket);
-// With the lock, before and after: runs it and ends it.
+// With the lock, before and after: runs it and ends it, or stops it and queues it anew, when it
+// takes longer than `stop_here_us`.
 void gw_infer_run_here(struct gw_infer_service *service, struct gw_infer_ticket *ticket);
 void gw_infer_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t until_us);
 

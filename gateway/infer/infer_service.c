@@ -182,6 +182,15 @@ void gw_infer_ends_run(struct gw_infer_ends *ends)
     gw_infer_shadows_begin(shadows);
 }
 
+// With the lock, on a thread that does not run it: whoever does, on a caller's own thread as well,
+// hears no more of it, so its end is told as of any call of another thread.
+static void end_for(struct gw_infer_service *service, struct gw_infer_ticket *ticket,
+                    enum base_status status, struct gw_infer_ends *ends)
+{
+    ticket->here = false;
+    gw_infer_end(service, ticket, status, ends);
+}
+
 // ---- A call comes
 
 // Without the lock, of a call that is in no list: refused, or answered by the cache.
@@ -258,7 +267,7 @@ static enum base_status admit(struct gw_infer_service *service, struct gw_infer_
         return BASE_OK;
     }
     (void)base_error_set(&last->error, BASE_ERR_LIMIT, "calls of a better priority took its place");
-    gw_infer_end(service, last, BASE_ERR_LIMIT, ends);
+    end_for(service, last, BASE_ERR_LIMIT, ends);
     return BASE_OK;
 }
 
@@ -498,7 +507,7 @@ void gw_infer_cancel(struct gw_infer_service *service, struct gw_infer_ticket *t
     pthread_mutex_lock(&service->lock);
     if (ticket->state == GW_INFER_UNREAD || ticket->state == GW_INFER_WAITING ||
         ticket->state == GW_INFER_RUNNING) {
-        gw_infer_end(service, ticket, BASE_ERR_CLOSED, &ends);
+        end_for(service, ticket, BASE_ERR_CLOSED, &ends);
     } else {
         ticket->cancelled = true;
     }
@@ -524,7 +533,7 @@ static uint64_t end_overdue(struct gw_infer_service *service, uint64_t now_us,
         uint64_t deadline_us = ticket->wait.deadline_us;
         next = ticket->next;
         if (deadline_us <= now_us && !is_held(ticket)) {
-            gw_infer_end(service, ticket, BASE_ERR_TIMEOUT, ends);
+            end_for(service, ticket, BASE_ERR_TIMEOUT, ends);
         } else if (deadline_us < look_us) {
             look_us = deadline_us;
         }
@@ -615,6 +624,7 @@ enum base_status gw_infer_service_new(const struct gw_infer_options *options,
     }
     make_locks(service);
     service->watch_us = UINT64_MAX;
+    service->stop_here_us = GW_INFER_STOP_HERE_US;
     service->thread_count = thread_count(options->threads);
     service->explicit_models = options->explicit_models;
     service->session_bytes_max = options->session_bytes_max;
@@ -667,7 +677,7 @@ static void end_all(struct gw_infer_service *service, struct gw_infer_ends *ends
             continue;
         }
         (void)base_error_set(&ticket->error, BASE_ERR_CLOSED, "the service ended");
-        gw_infer_end(service, ticket, BASE_ERR_CLOSED, ends);
+        end_for(service, ticket, BASE_ERR_CLOSED, ends);
     }
     pthread_cond_broadcast(&service->work);
     pthread_cond_broadcast(&service->watch);

@@ -109,12 +109,14 @@ struct gw_infer_ticket {
     struct gw_infer_cache_key cache_key; // zero: its answer is not kept
     enum gw_infer_ticket_state state;
     bool cancelled;
-    bool here; // `done` is called by the submit itself, on its thread
+    bool here; // `done` is called by the submit itself, on its thread; elsewhere it reads as false
 };
 
 // A call whose run takes no longer than this is run by the submit where nothing else is under way:
 // waking a thread, and being woken by it, would take as long.
 #define GW_INFER_RUN_HERE_US UINT64_C(200)
+// One that takes longer than this after all is stopped between two steps, and queued.
+#define GW_INFER_STOP_HERE_US UINT64_C(2000)
 
 // Ends in one `done`, which may run before this returns: for what is refused at once, and for a
 // call whose run is short when nothing else is under way.
