@@ -519,6 +519,10 @@ static bool serve(struct gw_infer_service *service, struct gw_infer_batch *batch
     batch->rows = rows_planned(version, batch->from[last] + batch->tickets[last]->wait.rows);
     batch->session = take_session(version, batch->shape, batch->rows);
     enum base_status status = run(service, batch, &error);
+    if (status == BASE_ERR_LIMIT) {
+        // LIMIT of a call says that others were in its way. This one would fail alone, and again.
+        status = error.status = BASE_ERR_TOO_LARGE;
+    }
     bool again = status != BASE_OK && status != BASE_ERR_TIMEOUT && batch->count > 1;
     if (status == BASE_OK) {
         answer(service, batch, &ends);

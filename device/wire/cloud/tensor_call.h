@@ -45,7 +45,7 @@ BASE_C_BEGIN
     X(NOT_ALLOWED, "not_allowed") /* by setting, manifest or gateway */                            \
     X(NO_MODEL, "no_model")       /* there is none of this name, or it is not loaded */            \
     X(REFUSED, "refused")         /* the model takes no such inputs */                             \
-    X(TOO_LARGE, "too_large")     /* over a limit on the way, there or back */                     \
+    X(TOO_LARGE, "too_large")     /* over a limit, there, in the run, or back */                   \
     X(FAILED, "failed")           /* what the gateway said makes no sense, or it is at fault */    \
     X(CLOSED, "closed")           /* the run or the runtime ends */
 

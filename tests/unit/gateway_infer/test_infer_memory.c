@@ -1,6 +1,7 @@
 // Memory of the inference service: a model's files are read once, a run takes no more than it may,
 // and so do the plans that wait for calls.
 #include "infer_kit.h"
+#include "onnx_bytes.h"
 
 #include "base/alloc.h"
 #include "infer/infer_private.h"
@@ -212,13 +213,60 @@ static void test_idle_is_bounded(void **state)
     infer_kit_end(&kit);
 }
 
+// y = x, row by row
+static void add_scan(const struct infer_kit *kit, const char *name)
+{
+    static const int64_t dims[2] = {-1, -1}; // open, so that no load plans it
+    char path[64];
+    struct base_buffer graph = ob_new();
+    struct base_buffer body = ob_new();
+    ob_take(&body, OB_GRAPH_INPUT, ob_value("row", ENG_F32, 1, dims));
+    ob_take(&body, OB_GRAPH_NODE, ob_node("Identity", "keep", "row", "same"));
+    ob_take(&body, OB_GRAPH_OUTPUT, ob_value("same", ENG_F32, 1, dims));
+    ob_text(&body, OB_GRAPH_NAME, "b");
+    ob_take(&graph, OB_GRAPH_INPUT, ob_value("x", ENG_F32, 2, dims));
+    struct base_buffer node = ob_node("Scan", "scan", "x", "y");
+    ob_attr_int(&node, "num_scan_inputs", 1);
+    ob_attr_graph(&node, "body", body);
+    ob_take(&graph, OB_GRAPH_NODE, node);
+    ob_take(&graph, OB_GRAPH_OUTPUT, ob_value("y", ENG_F32, 2, dims));
+    ob_text(&graph, OB_GRAPH_NAME, "g");
+    struct base_buffer model = ob_model(8, 13, graph);
+    infer_kit_folder(kit, name);
+    snprintf(path, sizeof(path), "%s/1", name);
+    infer_kit_folder(kit, path);
+    snprintf(path, sizeof(path), "%s/1/model.onnx", name);
+    infer_kit_write(kit, path, model.data, model.size);
+    base_buffer_done(&model);
+}
+
+// A limit of the engine that a call runs into is the call's: no other call was in its way, and the
+// same one would run into it again.
+static void test_limits_of_a_run(void **state)
+{
+    struct infer_kit kit;
+    (void)state;
+    infer_kit_begin(&kit);
+    add_scan(&kit, "scan");
+    struct gw_infer_service *service =
+        start(&(struct gw_infer_options){.models_dir = kit.dir, .threads = 1});
+    check_call(service, "scan", 2, BASE_OK, "");
+    check_call(service, "scan", (1U << 18) + 1, BASE_ERR_TOO_LARGE, "");
+    pthread_mutex_lock(&service->lock);
+    const struct gw_infer_figures *figures = &service->versions->figures;
+    assert_int_equal(figures->refused, 0);
+    assert_int_equal(figures->failed, 1);
+    pthread_mutex_unlock(&service->lock);
+    gw_infer_service_free(service);
+    infer_kit_end(&kit);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files_change),
-        cmocka_unit_test(test_runs_are_bounded),
-        cmocka_unit_test(test_plans_are_bounded),
-        cmocka_unit_test(test_idle_is_bounded),
+        cmocka_unit_test(test_files_change),      cmocka_unit_test(test_runs_are_bounded),
+        cmocka_unit_test(test_plans_are_bounded), cmocka_unit_test(test_idle_is_bounded),
+        cmocka_unit_test(test_limits_of_a_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
