@@ -3,8 +3,8 @@
 //
 // An exception's text can hold anything a script has read, and so can the name of a class that it
 // made. Of a version with "leaves" therefore only this is told, unless it lets words go: the type,
-// where it is one of Python's own; the file, where it is one of the version's; the line. Whoever
-// knows the script knows what stands there.
+// where it is one of Python's own; the file, where it is one of the version's, as the manifest
+// calls it; the line. Whoever knows the script knows what stands there.
 #include "core/run/run_told.h"
 
 #include "core/run/run_parts.h"
@@ -45,21 +45,23 @@ static struct base_str stem(struct base_str name)
     return size > 0 && name.data[size - 1] == '.' ? (struct base_str){name.data, size - 1} : name;
 }
 
-static bool file_known(const struct dev_run *run, struct base_str file)
+// The script of the version that the task's process speaks of, as the manifest calls it without its
+// ending: no byte that the process sent is in it. In *manifest; empty: there is none.
+static struct base_str file_known(const struct dev_run *run, struct base_str file,
+                                  struct wire_manifest *manifest)
 {
-    struct wire_manifest manifest;
     base_assert(run->manifest != NULL);
     if (file.size == 0 ||
-        wire_manifest_again(run->manifest, run->manifest_bytes, &manifest) != BASE_OK) {
-        return false;
+        wire_manifest_again(run->manifest, run->manifest_bytes, manifest) != BASE_OK) {
+        return (struct base_str){NULL, 0};
     }
-    for (uint32_t i = 0; i < manifest.file_count; i++) {
-        if (manifest.files[i].kind == WIRE_FILE_SCRIPT &&
-            base_str_equal(stem(manifest.files[i].name), stem(file))) {
-            return true;
+    for (uint32_t i = 0; i < manifest->file_count; i++) {
+        struct base_str name = stem(manifest->files[i].name);
+        if (manifest->files[i].kind == WIRE_FILE_SCRIPT && base_str_equal(name, stem(file))) {
+            return name;
         }
     }
-    return false;
+    return (struct base_str){NULL, 0};
 }
 
 // "ValueError (features.py:41)"
@@ -70,8 +72,11 @@ static void place_write(const struct dev_run *run, const struct dev_task_end *en
     const char *type = place->type[0] == '\0'                 ? wire_outcome_name(end->outcome)
                        : type_known(base_str_of(place->type)) ? place->type
                                                               : "Exception";
-    if (file_known(run, base_str_of(place->file)) && place->line <= LINE_MAX_TOLD) {
-        (void)snprintf(out, capacity, "%s (%s:%u)", type, place->file, (unsigned)place->line);
+    struct wire_manifest manifest;
+    struct base_str file = file_known(run, base_str_of(place->file), &manifest);
+    if (file.size > 0 && place->line <= LINE_MAX_TOLD) {
+        (void)snprintf(out, capacity, "%s (%.*s.py:%u)", type, (int)file.size, file.data,
+                       (unsigned)place->line);
     } else {
         (void)snprintf(out, capacity, "%s", type);
     }

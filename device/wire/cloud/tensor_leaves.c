@@ -7,6 +7,8 @@
 
 #include "base/check.h"
 
+#define BOOL 9 // ONNX's number
+
 // As the Open Inference Protocol calls them, by ONNX's numbers.
 static struct base_str dtype_name(uint8_t dtype)
 {
@@ -29,6 +31,23 @@ static uint64_t spoken_of(const struct wire_tensor *tensor)
     return elements;
 }
 
+// A boolean is 0 or 1: its other seven bits are not declared.
+static enum base_status booleans_check(struct base_str model, const struct wire_tensor *tensor,
+                                       struct base_error *error)
+{
+    base_assert(tensor->bytes == 0 || tensor->data != NULL);
+    for (size_t i = 0; i < tensor->bytes; i++) {
+        if (tensor->data[i] > 1) {
+            return base_error_set(error, BASE_ERR_DENIED,
+                                  "model '%.*s': input '%.*s' is BOOL, and byte %zu is %u: 0 or 1 "
+                                  "may leave",
+                                  (int)model.size, model.data, (int)tensor->name.size,
+                                  tensor->name.data, i, tensor->data[i]);
+        }
+    }
+    return BASE_OK;
+}
+
 enum base_status wire_tensor_may_leave(struct base_str declaration, struct base_str model,
                                        const struct wire_tensor_call *call,
                                        struct base_error *error)
@@ -46,5 +65,11 @@ enum base_status wire_tensor_may_leave(struct base_str declaration, struct base_
         };
     }
     const struct wire_leaves_call asked = {model, inputs, call->count};
-    return wire_leaves_call_check(declaration, &asked, error);
+    BASE_TRY(wire_leaves_call_check(declaration, &asked, error));
+    for (uint32_t i = 0; i < call->count; i++) {
+        if (call->tensors[i].dtype == BOOL) {
+            BASE_TRY(booleans_check(model, &call->tensors[i], error));
+        }
+    }
+    return BASE_OK;
 }

@@ -2,8 +2,9 @@
 // leaves_check.c, in the task's process and again on the device's loop; pure.
 //
 // What is not expressly declared does not leave, and so neither do other ways to say something in a
-// record: names of members (a path must be declared as it is written, escapes included), a field
-// said twice, white space, digits beyond what a number needs, nesting beyond the declared paths.
+// record: names of members (a path must be declared as it is written, escapes included), a member
+// said twice, be it a field or on the way to one, white space, digits beyond what a number needs,
+// nesting beyond the declared paths.
 #include "wire/leaves/leaves_json.h"
 
 #include "base/check.h"
@@ -25,7 +26,9 @@ struct walk {
     size_t at;
     struct base_str what;
     struct base_error *error;
-    uint64_t seen[(WIRE_LEAVES_FIELDS_MAX + 63) / 64]; // fields of this record, or of this item
+    // Of every field: which beginnings of its path were there in this record, or in this item, a
+    // bit for so many parts. Beginnings that fields share are marked at the first of them.
+    uint16_t seen[WIRE_LEAVES_FIELDS_MAX];
     size_t path_size;
     char path[WIRE_LEAVES_PATH_MAX + 1];
     uint32_t depth;
@@ -90,26 +93,28 @@ static const struct wire_leaves_field *field_find(const struct walk *walk,
     return NULL;
 }
 
-// False: it was there already. Whatever fields share the path are one.
+// False: it was there already, be it a field or an object or list on the way to one.
 static bool seen_once(struct walk *walk)
 {
+    uint16_t bit = (uint16_t)(1u << walk->depth);
+    base_assert(walk->depth <= WIRE_LEAVES_DEPTH_MAX + 1);
     for (uint32_t i = 0; i < walk->field_count; i++) {
-        if (base_str_equal(walk->fields[i].path, path_of(walk))) {
-            uint64_t bit = UINT64_C(1) << i % 64;
-            bool before = (walk->seen[i / 64] & bit) != 0;
-            walk->seen[i / 64] |= bit;
+        if (below(&walk->fields[i], path_of(walk))) {
+            bool before = (walk->seen[i] & bit) != 0;
+            walk->seen[i] |= bit;
             return !before;
         }
     }
-    return true; // of an object on the way
+    return true; // undeclared, as its value's check says
 }
 
-// An item of a list begins: what is below it may come again.
+// An item of a list begins: it and what is below it may come again.
 static void seen_forget(struct walk *walk)
 {
+    uint16_t above = (uint16_t)((1u << walk->depth) - 1);
     for (uint32_t i = 0; i < walk->field_count; i++) {
         if (below(&walk->fields[i], path_of(walk))) {
-            walk->seen[i / 64] &= ~(UINT64_C(1) << i % 64);
+            walk->seen[i] &= above;
         }
     }
 }

@@ -98,6 +98,12 @@ static void only_the_place_of_a_failure_leaves(void **state)
         {{.type = "ValueError", .file = SECRET ".py", .line = 3}, // no file of the version
          WIRE_OUTCOME_FAIL_EXCEPTION,
          "ValueError"},
+        {{.type = "ValueError", .file = "main." SECRET, .line = 3}, // one, with other words behind
+         WIRE_OUTCOME_FAIL_EXCEPTION,
+         "ValueError (main.py:3)"},
+        {{.type = "ValueError", .file = "main", .line = 3},
+         WIRE_OUTCOME_FAIL_EXCEPTION,
+         "ValueError (main.py:3)"},
         {{.type = "ValueError", .file = "main.py", .line = 4000000000u},
          WIRE_OUTCOME_FAIL_EXCEPTION,
          "ValueError"},

@@ -281,6 +281,7 @@ static void what_is_declared_may_leave(void **state)
         "{\"tags\":[\"abc\",\"\"]}",
         "{\"pos\":{\"y\":0.5,\"x\":1}}",
         "{\"rows\":[{\"id\":1,\"who\":{\"name\":\"anna\"}},{\"id\":2},{},{\"id\":3}]}",
+        "{\"rows\":[{\"who\":{}},{\"who\":{}},{\"who\":null}],\"pos\":{},\"tags\":[null,null]}",
     };
     struct wire_leaves leaves = sample();
     struct base_str declaration = declared(&leaves);
@@ -293,13 +294,30 @@ static void what_is_declared_may_leave(void **state)
     assert_int_equal(upload_check(declaration, "bare", "1.5", &error), BASE_OK);
 }
 
+struct refused {
+    const char *json;
+    const char *said;
+};
+
+static void expect_refused(const struct refused *records, size_t count)
+{
+    struct wire_leaves leaves = sample();
+    struct base_str declaration = declared(&leaves);
+    struct base_error error;
+    for (size_t i = 0; i < count; i++) {
+        enum base_status status = upload_check(declaration, "spent", records[i].json, &error);
+        if (status != BASE_ERR_DENIED || strstr(error.text, "upload 'spent'") == NULL ||
+            strstr(error.text, records[i].said) == NULL) {
+            fail_msg("%s: %s: '%s', not '%s'", records[i].json, base_status_name(status),
+                     error.text, records[i].said);
+        }
+    }
+}
+
 static void nothing_else_may(void **state)
 {
     (void)state;
-    static const struct {
-        const char *json;
-        const char *said;
-    } records[] = {
+    static const struct refused records[] = {
         {"{\"item\":\"123456789\"}", "field 'item' has 9 bytes, and 8 may leave"},
         {"{\"user\":1}", "field 'user' is not in"},
         {"{\"item\":{\"user\":1}}", "field 'item.user' is not in"},
@@ -322,9 +340,6 @@ static void nothing_else_may(void **state)
         {"{\"tags[]\":\"a\"}", "a member's name is not in"},
         {"{\"\":1}", "a member's name is not in"},
         {"{\"it\\u0065m\":\"a\"}", "a member's name is not in"},
-        {"{\"item\":\"a\",\"item\":\"b\"}", "field 'item' is there twice"},
-        {"{\"pos\":{\"x\":1},\"pos\":{\"x\":2}}", "field 'pos.x' is there twice"},
-        {"{\"rows\":[{\"id\":1,\"id\":2}]}", "field 'rows[].id' is there twice"},
         {"{\"rows\":[{\"user\":1}]}", "field 'rows[].user' is not in"},
         {"{\"rows\":[1]}", "field 'rows[]' is not in"},
         {"{\"who\":{}}", "field 'who' is not in"},
@@ -349,17 +364,26 @@ static void nothing_else_may(void **state)
         {"{}{}", "not JSON as it is written"},
         {"", "not JSON as it is written"},
     };
-    struct wire_leaves leaves = sample();
-    struct base_str declaration = declared(&leaves);
-    struct base_error error;
-    for (size_t i = 0; i < TEST_COUNT(records); i++) {
-        enum base_status status = upload_check(declaration, "spent", records[i].json, &error);
-        if (status != BASE_ERR_DENIED || strstr(error.text, "upload 'spent'") == NULL ||
-            strstr(error.text, records[i].said) == NULL) {
-            fail_msg("%s: %s: '%s', not '%s'", records[i].json, base_status_name(status),
-                     error.text, records[i].said);
-        }
-    }
+    expect_refused(records, TEST_COUNT(records));
+}
+
+// Nor is how often something is said a way to say more.
+static void a_member_is_said_once(void **state)
+{
+    (void)state;
+    static const struct refused records[] = {
+        {"{\"item\":\"a\",\"item\":\"b\"}", "field 'item' is there twice"},
+        {"{\"pos\":{\"x\":1},\"pos\":{\"x\":2}}", "field 'pos' is there twice"},
+        {"{\"pos\":{\"x\":1,\"x\":2}}", "field 'pos.x' is there twice"},
+        {"{\"pos\":{},\"pos\":{\"x\":7}}", "field 'pos' is there twice"},
+        {"{\"pos\":null,\"pos\":null}", "field 'pos' is there twice"},
+        {"{\"pos\":{},\"item\":\"a\",\"pos\":null}", "field 'pos' is there twice"},
+        {"{\"rows\":[{\"who\":{}},{\"who\":{},\"who\":null}]}",
+         "field 'rows[].who' is there twice"},
+        {"{\"rows\":[],\"rows\":[]}", "field 'rows' is there twice"},
+        {"{\"rows\":[{\"id\":1,\"id\":2}]}", "field 'rows[].id' is there twice"},
+    };
+    expect_refused(records, TEST_COUNT(records));
 }
 
 static void of_whole_uploads(void **state)
@@ -527,6 +551,46 @@ static void shapes_of_calls(void **state)
     }
 }
 
+// Of a boolean a byte says one bit.
+static void booleans_of_calls(void **state)
+{
+    (void)state;
+    static const struct {
+        uint8_t bytes[4];
+        const char *said; // NULL: it may
+    } cases[] = {
+        {{0, 1, 1, 0}, NULL},
+        {{2, 0, 0, 0}, "model 'gate': input 'open' is BOOL, and byte 0 is 2: 0 or 1 may leave"},
+        {{0, 1, 1, 255}, "byte 3 is 255"},
+    };
+    struct wire_leaves leaves = sample();
+    leaves.models[2] = (struct wire_leaves_model){
+        .name = BASE_STR("gate"), .bytes_max = 4, .input_from = 3, .input_count = 1};
+    leaves.inputs[3] = (struct wire_leaves_port){BASE_STR("open"), BASE_STR("BOOL"), 4};
+    leaves.model_count = 3;
+    leaves.input_count = 4;
+    struct base_str declaration = declared(&leaves);
+    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+        uint8_t *exact = test_exact(cases[i].bytes, 4);
+        struct wire_tensor_call call = {.count = 1};
+        call.tensors[0] = (struct wire_tensor){.name = BASE_STR("open"),
+                                               .dtype = 9,
+                                               .rank = 1,
+                                               .dims = {4},
+                                               .data = exact,
+                                               .bytes = 4};
+        struct base_error error = {0};
+        enum base_status status =
+            wire_tensor_may_leave(declaration, BASE_STR("gate"), &call, &error);
+        free(exact);
+        bool may = cases[i].said == NULL;
+        if (status != (may ? BASE_OK : BASE_ERR_DENIED) ||
+            (!may && strstr(error.text, cases[i].said) == NULL)) {
+            fail_msg("case %zu: %s: %s", i, base_status_name(status), error.text);
+        }
+    }
+}
+
 // ---- So many a day
 
 static void so_many_a_day(void **state)
@@ -576,10 +640,12 @@ int main(void)
         cmocka_unit_test(damage_is_refused_or_read),
         cmocka_unit_test(what_is_declared_may_leave),
         cmocka_unit_test(nothing_else_may),
+        cmocka_unit_test(a_member_is_said_once),
         cmocka_unit_test(of_whole_uploads),
         cmocka_unit_test(undeclared_is_as_ever),
         cmocka_unit_test(calls),
         cmocka_unit_test(shapes_of_calls),
+        cmocka_unit_test(booleans_of_calls),
         cmocka_unit_test(so_many_a_day),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
