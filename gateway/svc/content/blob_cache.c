@@ -32,6 +32,7 @@ struct gw_blob {
     _Atomic uint32_t refs; // one is the cache's while it is in it
     _Atomic bool exclusive;
     _Atomic bool no_zstd; // compression was tried and does not pay
+    bool passing;         // a version that lacks files
     const char *coding;   // "": none
     struct gw_store_bytes bytes;
     char note[GW_BLOB_NOTE_MAX + 1];
@@ -234,6 +235,28 @@ struct gw_blob *gw_blob_ref(struct gw_blob *blob)
     return blob;
 }
 
+// Each representation's own. A version's bytes are the beginning of one row of files: how many they
+// are tells which.
+static void etag_write(struct gw_blob *blob)
+{
+    char hex[WIRE_SHA256_HEX + 1];
+    char of[WIRE_SHA256_HEX + 1] = "";
+    const struct blob_key *key = &blob->key;
+    int size;
+    wire_sha256_hex(&key->digest, hex);
+    if (key->variant == GW_BLOB_WHOLE) {
+        size = snprintf(blob->etag, sizeof(blob->etag), "\"%s-files-%zu\"", hex, blob->bytes.size);
+    } else {
+        bool delta = key->variant == GW_BLOB_DELTA;
+        wire_sha256_hex(&key->dictionary, of);
+        size = snprintf(blob->etag, sizeof(blob->etag), "\"%s%s%s%s%.16s\"", hex,
+                        blob->coding[0] != '\0' ? "-" : "", blob->coding, delta ? "-" : "",
+                        delta ? of : "");
+    }
+    base_assert(size > 0 && (size_t)size < sizeof(blob->etag));
+    blob->etag_bytes = (size_t)size;
+}
+
 // Takes the bytes; NULL, and they are freed, when there is no memory.
 static struct gw_blob *new_blob(const struct blob_key *key, struct gw_store_bytes bytes,
                                 const char *coding)
@@ -249,15 +272,7 @@ static struct gw_blob *new_blob(const struct blob_key *key, struct gw_store_byte
     atomic_init(&blob->no_zstd, false);
     blob->bytes = bytes;
     blob->coding = coding;
-    char hex[WIRE_SHA256_HEX + 1];
-    char dictionary[WIRE_SHA256_HEX + 1];
-    wire_sha256_hex(&key->digest, hex);
-    wire_sha256_hex(&key->dictionary, dictionary);
-    bool delta = key->variant == GW_BLOB_DELTA;
-    int size =
-        snprintf(blob->etag, sizeof(blob->etag), "\"%s%s%s%s%.16s\"", hex,
-                 coding[0] != '\0' ? "-" : "", coding, delta ? "-" : "", delta ? dictionary : "");
-    blob->etag_bytes = (size_t)size;
+    etag_write(blob);
     return blob;
 }
 
@@ -359,18 +374,25 @@ struct gw_blob *gw_blob_cached_whole(struct gw_core *core, const struct wire_sha
     return lookup(core->blobs, &key);
 }
 
-enum base_status gw_blob_keep_whole(struct gw_core *core, const struct wire_sha256 *digest,
-                                    uint8_t *heap, size_t size, struct gw_blob **out_blob)
+enum base_status gw_blob_new_whole(struct gw_core *core, const struct wire_sha256 *digest,
+                                   const struct gw_store_bytes *bytes, bool lasting,
+                                   struct gw_blob **out_blob)
 {
-    struct gw_store_bytes bytes = {.data = heap, .heap = heap, .size = size};
     struct blob_key key;
+    base_assert(bytes->heap != NULL);
     make_key(&key, digest, GW_BLOB_WHOLE);
-    struct gw_blob *blob = new_blob(&key, bytes, "");
+    struct gw_blob *blob = new_blob(&key, *bytes, "");
     if (blob == NULL) {
         return BASE_ERR_NOMEM;
     }
-    *out_blob = insert(core->blobs, blob);
+    blob->passing = !lasting;
+    *out_blob = lasting ? insert(core->blobs, blob) : blob;
     return BASE_OK;
+}
+
+bool gw_blob_lasting(const struct gw_blob *blob)
+{
+    return !blob->passing;
 }
 
 // ---- Deltas. One that does not pay is cached too, as an empty blob, so that it is tried once.

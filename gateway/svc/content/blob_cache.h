@@ -50,10 +50,14 @@ struct gw_blob *gw_blob_cached_whole(struct gw_core *core, const struct wire_sha
 // NOT_FOUND: it is no manifest, or too large. NOMEM. Worker's thread.
 BASE_NODISCARD enum base_status
 gw_blob_whole(struct gw_core *core, const struct wire_sha256 *digest, struct gw_blob **inout_blob);
-// Caches it; takes over the heap block, in any case. NOMEM.
-BASE_NODISCARD enum base_status gw_blob_keep_whole(struct gw_core *core,
-                                                   const struct wire_sha256 *digest, uint8_t *heap,
-                                                   size_t size, struct gw_blob **out_blob);
+// A version of these bytes, whose heap block it takes over in any case. `lasting`: no byte will
+// come to it, and it is cached. NOMEM.
+BASE_NODISCARD enum base_status gw_blob_new_whole(struct gw_core *core,
+                                                  const struct wire_sha256 *digest,
+                                                  const struct gw_store_bytes *bytes, bool lasting,
+                                                  struct gw_blob **out_blob);
+// May whoever got it keep it for ever? All but a version that lacks files.
+bool gw_blob_lasting(const struct gw_blob *blob);
 // Keeps at most so many bytes of each sort, in place of GW_BLOB_CACHE_BYTES_MAX, from now on.
 void gw_blob_cache_limit(struct gw_core *core, uint64_t bytes);
 bool gw_blob_may_compress(const struct gw_blob *identity);

@@ -196,8 +196,9 @@ static void common_headers(struct gw_exchange *exchange, const struct gw_blob *b
     }
     bool exclusive = exchange->route->who == GW_FOR_ONE_DEVICE;
     gw_reply_header(reply, BASE_STR("cache-control"),
-                    exclusive ? BASE_STR(GW_EXCLUSIVE_CACHING)
-                              : BASE_STR("public, max-age=31536000, immutable"));
+                    exclusive               ? BASE_STR(GW_EXCLUSIVE_CACHING)
+                    : gw_blob_lasting(blob) ? BASE_STR("public, max-age=31536000, immutable")
+                                            : BASE_STR("no-store"));
     vary = vary && !exclusive;
     if (vary) {
         gw_reply_header(reply, BASE_STR("vary"), BASE_STR("accept-encoding, available-dictionary"));

@@ -1,9 +1,10 @@
 // A small version in one answer: its manifest, and behind it its files in the manifest's order, as
 // many as fit. blob_serve.c asks on a worker; what was made is kept with the other blobs
 // (blob_cache.c), so it is made once. Only what anybody may fetch is in it: an exclusive blob, one
-// that is not there, and one of another size than the manifest says end it. Where a version has
-// exclusive files, a device asks which are its own before it asks for any, so nothing is behind the
-// manifest.
+// that is not there, and one of another size than the manifest says end it. An absent file may come
+// and an exclusive one become public: what ended at such a one is not kept, nor may others keep it.
+// Where a version has exclusive files, a device asks which are its own before it asks for any, so
+// nothing is behind the manifest.
 #include "svc/content/blob_cache.h"
 
 #include "base/check.h"
@@ -16,6 +17,7 @@
 struct parts {
     uint8_t *bytes; // GW_BLOB_WHOLE_MAX
     size_t size;
+    bool lacks; // a file that would belong there, were it there for everybody
 };
 
 // False: it does not belong there, nor does what comes behind it.
@@ -23,11 +25,15 @@ static bool add(struct gw_core *core, const struct wire_manifest_file *file, str
 {
     struct gw_blob *blob = NULL;
     base_assert(parts->size <= GW_BLOB_WHOLE_MAX);
-    if (file->bytes > GW_BLOB_WHOLE_MAX - parts->size ||
-        gw_blob_open(core, &file->digest, &blob) != BASE_OK) {
+    if (file->bytes > GW_BLOB_WHOLE_MAX - parts->size) {
         return false;
     }
-    bool fits = gw_blob_size(blob) == file->bytes && !gw_blob_exclusive(core, blob);
+    parts->lacks = gw_blob_open(core, &file->digest, &blob) != BASE_OK;
+    if (parts->lacks) {
+        return false;
+    }
+    parts->lacks = gw_blob_exclusive(core, blob);
+    bool fits = gw_blob_size(blob) == file->bytes && !parts->lacks;
     size_t have = 0;
     const uint8_t *bytes = gw_blob_bytes(blob, 0, &have);
     if (fits && have > 0) {
@@ -71,7 +77,9 @@ enum base_status gw_blob_whole(struct gw_core *core, const struct wire_sha256 *d
     if (whole == NULL && status == BASE_OK) {
         uint8_t *fitted = realloc(parts.bytes, parts.size);
         parts.bytes = fitted != NULL ? fitted : parts.bytes;
-        status = gw_blob_keep_whole(core, digest, parts.bytes, parts.size, &whole);
+        const struct gw_store_bytes made = {
+            .data = parts.bytes, .heap = parts.bytes, .size = parts.size};
+        status = gw_blob_new_whole(core, digest, &made, !parts.lacks, &whole);
         parts.bytes = NULL;
     }
     free(parts.bytes);

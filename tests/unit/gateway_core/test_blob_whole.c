@@ -92,7 +92,18 @@ static void finish(void)
     strcat(path, "/files");
 }
 
-static void expect_answer(size_t size)
+// `whole`: nothing is left out for not being there, so nothing will come to it.
+static void expect_caching(const struct rig_exchange *exchange, size_t size, bool whole)
+{
+    char etag[GW_ETAG_MAX];
+    struct base_str caching = rig_header(exchange, "cache-control");
+    (void)snprintf(etag, sizeof(etag), "\"%.64s-files-%zu\"", path + strlen("/v1/blob/"), size);
+    assert_true(base_str_equal(rig_header(exchange, "etag"), base_str_of(etag)));
+    assert_true(base_str_equal(caching, whole ? BASE_STR("public, max-age=31536000, immutable")
+                                              : BASE_STR("no-store")));
+}
+
+static void expect_caches(size_t size, bool whole)
 {
     for (int i = 0; i < 2; i++) { // made, and from the cache
         struct rig_exchange exchange;
@@ -107,8 +118,14 @@ static void expect_answer(size_t size)
         assert_int_equal(got, size);
         assert_memory_equal(bytes, all, size);
         assert_int_equal(rig_header(&exchange, "content-encoding").size, 0);
+        expect_caching(&exchange, size, whole);
         rig_exchange_done(&exchange);
     }
+}
+
+static void expect_answer(size_t size)
+{
+    expect_caches(size, true);
 }
 
 static int status_of(const char *asked)
@@ -163,6 +180,7 @@ static void test_exactly_as_many(void **state)
     expect_answer(manifest_bytes + 1100);
 }
 
+// Exclusive content may become public.
 static void test_nothing_exclusive(void **state)
 {
     (void)state;
@@ -170,7 +188,11 @@ static void test_nothing_exclusive(void **state)
     add_file(200, true, true);
     add_file(300, false, true);
     finish();
-    expect_answer(manifest_bytes + 100);
+    expect_caches(manifest_bytes + 100, false);
+    uint8_t bytes[200];
+    memset(bytes, 'b', sizeof(bytes));
+    put(bytes, sizeof(bytes), false, &manifest.files[1].digest);
+    expect_answer(all_bytes);
 }
 
 static void test_nothing_before_the_proof(void **state)
@@ -183,13 +205,47 @@ static void test_nothing_before_the_proof(void **state)
     expect_answer(manifest_bytes);
 }
 
-static void test_a_file_that_is_lost(void **state)
+// A manifest may be there before its files.
+static void test_a_file_that_comes_later(void **state)
 {
     (void)state;
     add_file(100, false, true);
     add_file(200, false, false);
+    add_file(300, false, true);
     finish();
-    expect_answer(manifest_bytes + 100);
+    expect_caches(manifest_bytes + 100, false);
+    uint8_t bytes[200];
+    memset(bytes, 'b', sizeof(bytes));
+    put(bytes, sizeof(bytes), false, &manifest.files[1].digest);
+    expect_answer(all_bytes);
+}
+
+// Who has the short answer gets the longer one, and not "not modified".
+static void test_the_tag_is_of_the_bytes(void **state)
+{
+    (void)state;
+    struct rig_exchange exchange;
+    char etag[GW_ETAG_MAX];
+    add_file(100, false, true);
+    add_file(200, false, false);
+    finish();
+    (void)snprintf(etag, sizeof(etag), "\"%.64s-files-%zu\"", path + strlen("/v1/blob/"),
+                   manifest_bytes + 100);
+    uint8_t bytes[200];
+    memset(bytes, 'b', sizeof(bytes));
+    for (int later = 0; later < 2; later++) {
+        rig_exchange_init(&exchange, GW_METHOD_GET, path);
+        exchange.exchange.request.if_none_match = base_str_of(etag);
+        rig_run(&rig, &exchange);
+        assert_int_equal(exchange.exchange.reply.status, later ? 200 : 304);
+        rig_exchange_done(&exchange);
+        put(bytes, sizeof(bytes), false, &manifest.files[1].digest);
+    }
+    path[strlen(path) - strlen("/files")] = '\0'; // the manifest alone is another representation
+    rig_exchange_init(&exchange, GW_METHOD_GET, path);
+    rig_run(&rig, &exchange);
+    assert_int_equal(rig_header(&exchange, "etag").size, WIRE_SHA256_HEX + 2);
+    rig_exchange_done(&exchange);
 }
 
 static void test_no_version(void **state)
@@ -222,13 +278,10 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        CASE(test_manifest_and_files),
-        CASE(test_as_many_as_fit),
-        CASE(test_exactly_as_many),
-        CASE(test_nothing_exclusive),
-        CASE(test_nothing_before_the_proof),
-        CASE(test_a_file_that_is_lost),
-        CASE(test_no_version),
+        CASE(test_manifest_and_files),       CASE(test_as_many_as_fit),
+        CASE(test_exactly_as_many),          CASE(test_nothing_exclusive),
+        CASE(test_nothing_before_the_proof), CASE(test_a_file_that_comes_later),
+        CASE(test_the_tag_is_of_the_bytes),  CASE(test_no_version),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
