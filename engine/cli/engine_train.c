@@ -6,10 +6,12 @@
 #include "cli/engine_cli.h"
 
 #include "engine/train.h"
+#include "train/train_loss.h"
 
 #include "base/check.h"
 #include "base/prng.h"
 
+#include <math.h>
 #include <string.h>
 
 // Examples lie along the first dimension of every input and of the target.
@@ -26,6 +28,7 @@ struct gathered {
     struct eng_array *inputs;
     struct eng_array target;
     int64_t count;
+    uint32_t epoch; // that it is for, from 1 on
 };
 
 static enum base_status read_one(struct eng_cli *cli, const char *path, const char *what,
@@ -121,6 +124,21 @@ static enum base_status read_examples(struct eng_cli *cli, const struct eng_mode
     return out->order != NULL ? BASE_OK : BASE_ERR_NOMEM;
 }
 
+// Of all examples, before the first step, by their own numbers: in a batch they have others. Of a
+// model that does not say how many classes it has, a class too large shows at a step.
+static enum base_status check_labels(const struct eng_cli *cli, const struct eng_model *model,
+                                     const struct eng_array *target, struct base_error *error)
+{
+    const struct eng_port_info *output = eng_model_output(model, 0);
+    int64_t classes = eng_loss_classes(cli->train.loss, &output->desc, &target->desc);
+    bool known = output->has_shape && output->desc.rank > 1 && output->desc.dims[1] > 0;
+    base_assert(target->data != NULL || eng_desc_count(&target->desc) == 0);
+    if (classes == 0) {
+        return BASE_OK;
+    }
+    return eng_labels_check(target, known ? classes : INT64_MAX, error);
+}
+
 // ---- Batches
 
 static size_t row_bytes(const struct eng_array *all)
@@ -185,6 +203,7 @@ static void shuffle(int64_t *order, int64_t count, struct base_prng *prng)
 // ---- Epochs
 
 // What does not fill a batch is left out of this epoch; the order of the next one is another.
+// INVALID: a loss that is no number.
 static enum base_status run_epoch(struct eng_trainer *trainer, const struct examples *examples,
                                   struct gathered *batch, double *out_loss,
                                   struct base_error *error)
@@ -201,6 +220,12 @@ static enum base_status run_epoch(struct eng_trainer *trainer, const struct exam
         gather(examples, i * batch->count, batch);
         float loss = 0;
         BASE_TRY(eng_trainer_step(trainer, &given, &loss, error));
+        if (!isfinite(loss)) {
+            return base_error_set(error, BASE_ERR_INVALID,
+                                  "epoch %u, step %lld: the loss is %g, so the weights are spoilt "
+                                  "and not written: see to the examples, or a lower --rate",
+                                  batch->epoch, (long long)i + 1, (double)loss);
+        }
         sum += (double)loss;
     }
     *out_loss = sum / (double)steps;
@@ -221,10 +246,30 @@ static enum base_status run_epochs(struct eng_cli *cli, struct eng_trainer *trai
         shuffle(examples->order, examples->count, &prng);
         uint64_t begin_ns = eng_cli_now_ns();
         double loss = 0;
+        batch.epoch = i + 1;
         BASE_TRY(run_epoch(trainer, examples, &batch, &loss, error));
         printf("epoch %u of %u: loss %.6f, %.1f s\n", i + 1, train->epochs, loss,
                (double)(eng_cli_now_ns() - begin_ns) / 1e9);
         (void)fflush(stdout);
+    }
+    return BASE_OK;
+}
+
+// What the last step made is in no loss.
+static enum base_status check_weights(const struct eng_trainer *trainer, struct base_error *error)
+{
+    struct eng_parameter parameter;
+    for (size_t p = 0; eng_trainer_parameter(trainer, p, &parameter); p++) {
+        const float *values = parameter.value.data;
+        int64_t count = parameter.is_frozen ? 0 : eng_desc_count(&parameter.value.desc);
+        for (int64_t i = 0; i < count; i++) {
+            if (isnan(values[i])) {
+                return base_error_set(error, BASE_ERR_INVALID,
+                                      "weight '%.80s' is no number after the last step, so none is "
+                                      "written: see to the examples, or a lower --rate",
+                                      parameter.name);
+            }
+        }
     }
     return BASE_OK;
 }
@@ -234,10 +279,12 @@ static enum base_status train_all(struct eng_cli *cli, struct eng_model *model,
 {
     struct examples examples;
     BASE_TRY(read_examples(cli, model, &examples, error));
+    BASE_TRY(check_labels(cli, model, &examples.target, error));
     if (cli->train.weights != NULL) {
         BASE_TRY(eng_trainer_load(trainer, cli->train.weights, error));
     }
     BASE_TRY(run_epochs(cli, trainer, &examples, error));
+    BASE_TRY(check_weights(trainer, error));
     return cli->output != NULL ? eng_trainer_save(trainer, cli->output, error) : BASE_OK;
 }
 

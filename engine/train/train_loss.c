@@ -58,6 +58,31 @@ enum base_status eng_loss_check(enum eng_loss loss, const struct eng_desc *outpu
     return BASE_OK;
 }
 
+int64_t eng_loss_classes(enum eng_loss loss, const struct eng_desc *output,
+                         const struct eng_desc *target)
+{
+    bool labels = loss == ENG_LOSS_CROSS_ENTROPY && is_label(target->dtype);
+    return labels ? shape_of(output).classes : 0;
+}
+
+// Counting from the end, as an index may, is for no class.
+enum base_status eng_labels_check(const struct eng_array *target, int64_t classes,
+                                  struct base_error *error)
+{
+    int64_t count = eng_desc_count(&target->desc);
+    base_assert(is_label(target->desc.dtype));
+    for (int64_t i = 0; i < count; i++) {
+        int64_t label = target->desc.dtype == ENG_I32 ? ((const int32_t *)target->data)[i]
+                                                      : ((const int64_t *)target->data)[i];
+        if (label < 0 || label >= classes) {
+            return base_error_set(error, BASE_ERR_INVALID,
+                                  "the target's class at %lld is %lld, not in 0..%lld",
+                                  (long long)i, (long long)label, (long long)classes - 1);
+        }
+    }
+    return BASE_OK;
+}
+
 // --- commands over rows of elements -----------------------------------------------------------
 
 static enum base_status unary(struct eng_ad *ad, struct eng_unary unary, uint32_t input,

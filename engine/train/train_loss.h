@@ -22,4 +22,12 @@ BASE_NODISCARD enum base_status eng_loss_check(enum eng_loss loss, const struct 
                                                const struct eng_desc *target,
                                                struct base_error *error);
 
+// How many classes a target of labels chooses from, for an output that it fits; 0: it has no
+// labels.
+int64_t eng_loss_classes(enum eng_loss loss, const struct eng_desc *output,
+                         const struct eng_desc *target);
+// INVALID: a label is none of 0..classes-1, which says where and which.
+BASE_NODISCARD enum base_status eng_labels_check(const struct eng_array *target, int64_t classes,
+                                                 struct base_error *error);
+
 #endif

@@ -223,6 +223,7 @@ static enum base_status build(struct eng_trainer *trainer, const struct eng_batc
     struct eng_desc desc = plan->program.tensors[criterion.output].desc;
     BASE_TRY(eng_loss_check(criterion.loss, &desc, &batch->target->desc, error));
     plan->target_desc = batch->target->desc;
+    plan->classes = eng_loss_classes(criterion.loss, &desc, &plan->target_desc);
     BASE_TRY(eng_program_tensor(&plan->program, ENG_INPUT, ENG_PLAIN, &plan->target_desc,
                                 &plan->target));
     criterion.target = plan->target;
@@ -296,6 +297,9 @@ enum base_status eng_train_plan_run(struct eng_trainer *trainer, const struct en
     struct eng_train_plan *plan = trainer->plan;
     uint32_t count = trainer->model->graph->input_count;
     base_assert(fits(trainer, batch)); // buffers are as large as what is copied into them
+    if (plan->classes > 0) {
+        BASE_TRY(eng_labels_check(batch->target, plan->classes, error));
+    }
     for (uint32_t i = 0; i < count; i++) {
         copy_in(plan->buffers[i], &batch->inputs[i]);
     }

@@ -32,6 +32,7 @@ struct eng_train_plan {
     void **buffers;               // aligned copies of the inputs, then the target
     struct eng_desc target_desc;
     uint32_t target, loss, forward_count;
+    int64_t classes; // that the target's labels choose from; 0: it has none
 };
 
 struct eng_trainer {

@@ -402,8 +402,16 @@ enum base_status eng_trainer_save(const struct eng_trainer *trainer, const char 
 
 // Two passes: everything is checked before anything is changed.
 static enum base_status take_list(struct eng_trainer *trainer, const struct eng_tensor_list *list,
-                                  struct base_error *error)
+                                  const char *path, struct base_error *error)
 {
+    bool some = false;
+    for (uint32_t i = 0; i < list->count && !some; i++) {
+        some = eng_trainer_parameter_index(trainer, list->names[i]) >= 0;
+    }
+    if (!some) {
+        return base_error_set(error, BASE_ERR_INVALID, "%.120s holds none of the model's weights",
+                              path);
+    }
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t i = 0; i < list->count; i++) {
             int64_t index = eng_trainer_parameter_index(trainer, list->names[i]);
@@ -432,7 +440,7 @@ enum base_status eng_trainer_load(struct eng_trainer *trainer, const char *path,
     base_arena_init(&arena, base_alloc_heap(), TRAINER_CHUNK, ENG_TRAINER_BYTES_MAX);
     enum base_status status = eng_tensor_file_read(path, ENG_VALUE_SEQUENCE, &arena, &list, error);
     if (status == BASE_OK) {
-        status = take_list(trainer, &list, error);
+        status = take_list(trainer, &list, path, error);
     }
     base_arena_done(&arena);
     return status;

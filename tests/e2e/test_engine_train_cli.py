@@ -101,17 +101,39 @@ class EngineTrain(unittest.TestCase):
         said = self.train("--input", self.path("all.npz"), "--target", self.path("t.npy"), "--loss", "mse", "--epochs", "1", "--batch", "90")
         self.assertAlmostEqual(float(re.search(r"loss ([\d.]+)", said)[1]), ((self.x @ self.w + self.b) ** 2).mean(), places=4)
 
+    def test_a_loss_that_is_no_number_ends_it(self):
+        ones = np.ones((ROWS, CLASSES), np.float32)
+        steep = np.full((ROWS, WIDTH), 1e38, np.float32)  # by weights of 0 it comes to a loss, and to steps beyond all numbers
+        np.savez(self.path("zero.npz"), w=np.zeros_like(self.w))
+        for name, x, target, said in (("inf", self.x, ones * np.inf, "epoch 1, step 1: the loss is inf"),
+                                      ("nan", self.x, ones * np.nan, "epoch 1, step 1: the loss is nan"),
+                                      ("one", self.x, np.where(np.arange(ROWS)[:, None] == 7, np.nan, ones), "the loss is nan"),
+                                      ("last", steep, ones * np.float32(1e10), "weight 'w' is no number after the last step")):
+            with self.subTest(name):
+                np.save(self.path("bad_x.npy"), x.astype(np.float32))
+                np.save(self.path("bad_t.npy"), target.astype(np.float32))
+                text = self.train("--input", "x=" + self.path("bad_x.npy"), "--target", self.path("bad_t.npy"), "--loss", "mse", "--epochs", "1",
+                                  "--batch", "90" if name == "last" else "9", "--output", self.path("bad.npz"),
+                                  *(("--weights", self.path("zero.npz")) if name == "last" else ()), code=1)
+                self.assertIn(said, text)
+                self.assertFalse(os.path.exists(self.path("bad.npz")))
+
     def test_what_is_wrong_is_said(self):
         x, y = "x=" + self.path("x.npy"), self.path("y.npy")
         np.save(self.path("few.npy"), self.y[:7])
         np.save(self.path("large.npy"), self.y + 1)
+        large = (self.y + 1).tolist().index(3)
+        np.save(self.path("below.npy"), np.where(np.arange(ROWS) == 41, -1, self.y))
+        np.savez(self.path("other.npz"), fc=self.w)
         np.save(self.path("one.npy"), np.float32(1))
         for words, code, text in (((), 1, "--target FILE"),
                                   (("--target", y), 1, "input 'x' has no examples: give --input x=FILE"),
                                   (("--input", x, "--target", self.path("few.npy")), 1, "'x' has 90 examples, the target 7"),
                                   (("--input", x, "--target", self.path("one.npy")), 1, "no examples"),
                                   (("--input", "z=" + y, "--target", y), 1, "no input 'z'"),
-                                  (("--input", x, "--target", self.path("large.npy")), 1, "index 3 is outside -3..2"),
+                                  (("--input", x, "--target", self.path("large.npy")), 1, f"the target's class at {large} is 3, not in 0..2"),
+                                  (("--input", x, "--target", self.path("below.npy")), 1, "the target's class at 41 is -1, not in 0..2"),
+                                  (("--input", x, "--target", y, "--weights", self.path("other.npz")), 1, "other.npz holds none of the model's weights"),
                                   (("--input", x, "--target", self.path("none.npy")), 1, "none.npy"),
                                   (("--rate", "0"), 2, "above 0, not '0'"), (("--rate", "nan"), 2, "above 0"),
                                   (("--epochs", "0"), 2, "above 0"), (("--batch", "70000"), 2, "not a number from 0 to 65536"),

@@ -77,7 +77,8 @@ struct eng_batch {
 
 // One step on one batch: loss, gradients, update. Shapes may change from step to step (each new one
 // is planned). *out_loss (NULL allowed) is the loss before the update.
-// INVALID: an input or the target does not fit, or an index among them is out of range.
+// INVALID: an input or the target does not fit, an index among them is out of range, or a class
+// number is none of 0..C-1.
 // UNSUPPORTED: see above. NOMEM.
 BASE_NODISCARD enum base_status eng_trainer_step(struct eng_trainer *trainer,
                                                  const struct eng_batch *batch, float *out_loss,
@@ -108,7 +109,7 @@ int64_t eng_trainer_parameter_index(const struct eng_trainer *trainer, const cha
 BASE_NODISCARD enum base_status eng_trainer_save(const struct eng_trainer *trainer,
                                                  const char *path, struct base_error *error);
 // Reads parameters by name from such a file; those it lacks stay. INVALID: one of another shape or
-// type; nothing is changed then. IO, NOMEM.
+// type, or it holds none of them; nothing is changed then. IO, NOMEM.
 BASE_NODISCARD enum base_status eng_trainer_load(struct eng_trainer *trainer, const char *path,
                                                  struct base_error *error);
 

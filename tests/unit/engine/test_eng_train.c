@@ -638,7 +638,15 @@ static void what_is_wrong_is_said(void **state)
     assert_int_equal(eng_trainer_step(trainer, &batch, NULL, &error), BASE_ERR_INVALID);
     batch.input_count = 1;
     assert_int_equal(eng_trainer_step(trainer, &batch, NULL, &error), BASE_ERR_INVALID);
-    assert_non_null(strstr(error.text, "index 3"));
+    assert_non_null(strstr(error.text, "the target's class at 1 is 3, not in 0..2"));
+    labels[1] = -1;
+    assert_int_equal(eng_trainer_step(trainer, &batch, NULL, &error), BASE_ERR_INVALID);
+    assert_non_null(strstr(error.text, "the target's class at 1 is -1, not in 0..2"));
+    int32_t narrow[2] = {INT32_MIN, 0};
+    target = array_of(ENG_I32, narrow, ONNX_DIMS(2));
+    assert_int_equal(eng_trainer_step(trainer, &batch, NULL, &error), BASE_ERR_INVALID);
+    assert_non_null(strstr(error.text, "the target's class at 0 is -2147483648, not in 0..2"));
+    target = array_of(ENG_I64, labels, ONNX_DIMS(2));
     target.desc.dims[0] = 3;
     assert_int_equal(eng_trainer_step(trainer, &batch, NULL, &error), BASE_ERR_INVALID);
     input.desc.dims[0] = 1;
