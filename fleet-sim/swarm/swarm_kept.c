@@ -2,7 +2,7 @@
 // when it tells how far it is, when it is interrupted and at the end, and reads once, behind the
 // run without faults. That run's digest stands for all that a seed's run depends on beside its
 // options: folder, root and program. What is read may have been written by anybody: an item that is
-// no seed of this swarm ends the reading.
+// no seed of this swarm ends the reading, and so does one without all that is written of a seed.
 #include "swarm/swarm_kept.h"
 
 #include "base/check.h"
@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define PATH_BYTES (SIM_TEXT_MAX + 16)
+#define EXIT_MAX   255 // of a process
 
 static void path_of(const struct sim_swarm_options *options, char out[PATH_BYTES])
 {
@@ -93,27 +94,77 @@ static enum base_status spoilt(const struct sim_swarm_options *options, struct b
                           "--resume: %.200s/swarm.json is not what a swarm writes", options->out);
 }
 
-// One seed. False: it makes no sense here.
-static bool run_take(const struct sim_swarm_options *options, json_t *run,
-                     struct sim_swarm_kept *kept, bool *out_done)
+static bool is_whole(const json_t *item, json_int_t least, json_int_t most)
+{
+    return json_is_integer(item) && json_integer_value(item) >= least &&
+           json_integer_value(item) <= most;
+}
+
+// Every member that swarm_play.c writes of a seed, and one that goes with the others.
+static bool run_complete(const json_t *run)
+{
+    size_t index;
+    const json_t *fault;
+    const json_t *broken = json_object_get(run, "broken");
+    const json_t *nothing = json_object_get(run, "nothing_because");
+    const json_t *faults = json_object_get(run, "faults");
+    const json_t *repeat = json_object_get(run, "repeat");
+    bool told = json_is_string(broken) || json_is_string(nothing);
+    bool texts = true;
+    json_array_foreach(faults, index, fault)
+    {
+        texts = texts && json_is_string(fault);
+    }
+    return is_whole(json_object_get(run, "exit"), -1, EXIT_MAX) && json_is_array(faults) && texts &&
+           (json_is_null(broken) || json_string_length(broken) > 0) &&
+           (json_is_null(nothing) || (json_is_string(nothing) && json_is_null(broken))) &&
+           (told ? json_is_string(repeat) : json_is_null(repeat));
+}
+
+// One seed. EXISTS: it is none of these, or twice.
+static enum base_status run_take(const struct sim_swarm_options *options, json_t *run,
+                                 struct sim_swarm_kept *kept, bool *out_done,
+                                 struct base_error *error)
 {
     const json_t *number = json_object_get(run, "seed");
     json_int_t seed = json_integer_value(number);
     json_int_t first = (json_int_t)options->first_seed;
-    bool known = json_is_integer(number) && seed >= first &&
-                 seed - first < (json_int_t)options->seeds && !out_done[seed - first];
-    if (!known) {
-        return false;
+    if (!json_is_integer(number)) {
+        return spoilt(options, error);
+    }
+    if (seed < first || seed - first >= (json_int_t)options->seeds || out_done[seed - first]) {
+        return base_error_set(error, BASE_ERR_EXISTS,
+                              "--resume: %.200s/swarm.json has seed %lld, which is none of these, "
+                              "or twice: --seeds",
+                              options->out, (long long)seed);
+    }
+    if (!run_complete(run)) {
+        return spoilt(options, error);
     }
     out_done[seed - first] = true;
     kept->ended++;
-    bool broken = json_is_string(json_object_get(run, "broken"));
-    kept->failed += broken;
-    if (!broken && json_is_string(json_object_get(run, "nothing_because"))) {
+    kept->failed += json_is_string(json_object_get(run, "broken"));
+    if (json_is_string(json_object_get(run, "nothing_because"))) {
         kept->nothing++;
         kept->nothing_exit = (int)json_integer_value(json_object_get(run, "exit"));
     }
-    return json_array_append(kept->runs, run) == 0;
+    return json_array_append(kept->runs, run) == 0 ? BASE_OK : BASE_ERR_NOMEM;
+}
+
+// What is said of all seeds is what they come to.
+static bool sums_fit(const struct sim_swarm_options *options, const json_t *root,
+                     const struct sim_swarm_kept *kept)
+{
+    const json_t *took_s = json_object_get(root, "took_s");
+    json_int_t ended = kept->ended;
+    base_assert(kept->failed + kept->nothing <= kept->ended);
+    return is_whole(json_object_get(root, "devices"), options->devices, options->devices) &&
+           is_whole(json_object_get(root, "seeds"), ended, ended) &&
+           is_whole(json_object_get(root, "wanted"), ended, SIM_SWARM_SEEDS_MAX) &&
+           is_whole(json_object_get(root, "failed"), kept->failed, kept->failed) &&
+           is_whole(json_object_get(root, "nothing"), kept->nothing, kept->nothing) &&
+           json_is_boolean(json_object_get(root, "over_before")) && json_is_number(took_s) &&
+           json_number_value(took_s) >= 0;
 }
 
 static enum base_status take(const struct sim_swarm_options *options, const json_t *root,
@@ -121,30 +172,25 @@ static enum base_status take(const struct sim_swarm_options *options, const json
 {
     size_t index;
     json_t *run;
+    const json_t *runs = json_object_get(root, "runs");
     const json_t *compared = json_object_get(root, "compared");
     json_t *same = same_make(options, kept);
     enum base_status status = same_check(options, same, json_object_get(root, "of"), error);
     json_decref(same);
     BASE_TRY(status);
-    json_array_foreach(json_object_get(root, "runs"), index, run)
+    json_array_foreach(runs, index, run)
     {
-        if (!run_take(options, run, kept, out_done)) {
-            const json_t *seed = json_object_get(run, "seed");
-            return json_is_integer(seed)
-                       ? base_error_set(error, BASE_ERR_EXISTS,
-                                        "--resume: %.200s/swarm.json has seed %lld, which is none "
-                                        "of these, or twice: --seeds",
-                                        options->out, (long long)json_integer_value(seed))
-                       : spoilt(options, error);
-        }
+        BASE_TRY(run_take(options, run, kept, out_done, error));
+    }
+    if (!json_is_array(runs) || !sums_fit(options, root, kept)) {
+        return spoilt(options, error);
     }
     for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
-        json_int_t count =
-            json_integer_value(json_object_get(compared, sim_oracle_name((enum sim_oracle)i)));
-        if (count < 0 || count > (json_int_t)kept->ended) {
+        const json_t *count = json_object_get(compared, sim_oracle_name((enum sim_oracle)i));
+        if (!is_whole(count, 0, kept->ended)) {
             return spoilt(options, error);
         }
-        kept->compared[i] = (uint32_t)count;
+        kept->compared[i] = (uint32_t)json_integer_value(count);
     }
     kept->took_s = json_number_value(json_object_get(root, "took_s"));
     return BASE_OK;

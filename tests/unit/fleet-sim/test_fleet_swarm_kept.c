@@ -60,11 +60,14 @@ static void write_two(struct rig *rig)
     rig->kept.took_s = 2.5;
     rig->kept.compared[SIM_ORACLE_ONCE] = 2;
     rig->kept.compared[SIM_ORACLE_BACK] = 1;
-    (void)json_array_append_new(rig->kept.runs, json_pack("{s:i, s:i, s:s, s:n}", "seed", 8, "exit",
-                                                          1, "broken", "once", "nothing_because"));
     (void)json_array_append_new(rig->kept.runs,
-                                json_pack("{s:i, s:i, s:n, s:s}", "seed", 10, "exit", 9, "broken",
-                                          "nothing_because", "nobody came"));
+                                json_pack("{s:i, s:i, s:s, s:n, s:[s], s:s}", "seed", 8, "exit", 1,
+                                          "broken", "once", "nothing_because", "faults",
+                                          "device-kill=0.1", "repeat", "run --seed 8"));
+    (void)json_array_append_new(rig->kept.runs,
+                                json_pack("{s:i, s:i, s:n, s:s, s:[], s:s}", "seed", 10, "exit", 9,
+                                          "broken", "nothing_because", "nobody came", "faults",
+                                          "repeat", "run --seed 10"));
     assert_int_equal(sim_swarm_kept_write(&rig->options, &rig->kept, &rig->error), BASE_OK);
     begin(rig);
 }
@@ -138,39 +141,142 @@ static void another_swarm_is_refused(void **state)
     assert_non_null(strstr(rig->error.text, "has seed 10"));
 }
 
+// `member` of the root, or of the run `at` where there is one, becomes `json`; "": is left out.
+static void change(const struct rig *rig, int at, const char *member, const char *json)
+{
+    json_t *root = json_load_file(rig->path, 0, NULL);
+    json_t *value = json[0] != '\0' ? json_loads(json, JSON_DECODE_ANY, NULL) : NULL;
+    json_t *in = at < 0 ? root : json_array_get(json_object_get(root, "runs"), (size_t)at);
+    assert_non_null(in);
+    assert_true(json[0] == '\0' || value != NULL);
+    assert_non_null(json_object_get(in, member));
+    if (value != NULL) {
+        assert_int_equal(json_object_set_new(in, member, value), 0);
+    } else {
+        assert_int_equal(json_object_del(in, member), 0);
+    }
+    assert_int_equal(json_dump_file(root, rig->path, 0), 0);
+    json_decref(root);
+}
+
+// What is written, but for one member. Runs: 0 failed, 1 tried nothing.
 static void what_no_swarm_writes_is_refused(void **state)
 {
     struct rig *rig = *state;
-    static const char of[] = "\"of\": {\"devices\": 20, \"first-seed\": 7, \"faults-until\": 300, "
-                             "\"duration\": 1200, \"arrival-rate\": \"10000\", "
-                             "\"bad-version\": \"\", \"clean\": \"00ff\"}";
     static const struct {
-        const char *runs;
-        const char *rest;
+        int at;
+        const char *member;
+        const char *json; // "": without it
         enum base_status status;
     } cases[] = {
-        {"[{\"seed\": 8, \"exit\": 0}]", "\"compared\": {\"once\": 1}}", BASE_OK},
-        {"[{\"seed\": 8, \"exit\": 0}]", "\"compared\": {\"once\": 2}}", BASE_ERR_CORRUPT},
-        {"[{\"seed\": 8, \"exit\": 0}]", "\"compared\": {\"once\": -1}}", BASE_ERR_CORRUPT},
-        {"[{\"seed\": 8, \"exit\": 0}]", "", BASE_ERR_CORRUPT}, // cut
-        {"[{\"seed\": \"8\"}]", "\"compared\": {}}", BASE_ERR_CORRUPT},
-        {"[8]", "\"compared\": {}}", BASE_ERR_CORRUPT},
-        {"[{\"seed\": 8}, {\"seed\": 8}]", "\"compared\": {}}", BASE_ERR_EXISTS},
-        {"[{\"seed\": 6}]", "\"compared\": {}}", BASE_ERR_EXISTS},
-        {"[{\"seed\": 11}]", "\"compared\": {}}", BASE_ERR_EXISTS},
-        {"[{\"seed\": -9223372036854775808}]", "\"compared\": {}}", BASE_ERR_EXISTS},
+        {-1, "took_s", "3", BASE_OK},
+        {0, "faults", "[]", BASE_OK},
+        {0, "exit", "-1", BASE_OK},
+        {-1, "runs", "", BASE_ERR_CORRUPT},
+        {-1, "runs", "{}", BASE_ERR_CORRUPT},
+        {-1, "runs", "[]", BASE_ERR_CORRUPT},
+        {-1, "runs", "[8]", BASE_ERR_CORRUPT},
+        {-1, "runs", "[{\"seed\": 7}]", BASE_ERR_CORRUPT},
+        {-1, "compared", "", BASE_ERR_CORRUPT},
+        {-1, "compared", "{}", BASE_ERR_CORRUPT},
+        {-1, "compared", "{\"once\": 2}", BASE_ERR_CORRUPT},
+        {-1, "took_s", "", BASE_ERR_CORRUPT},
+        {-1, "took_s", "-1", BASE_ERR_CORRUPT},
+        {-1, "took_s", "\"2\"", BASE_ERR_CORRUPT},
+        {-1, "devices", "", BASE_ERR_CORRUPT},
+        {-1, "devices", "21", BASE_ERR_CORRUPT},
+        {-1, "seeds", "", BASE_ERR_CORRUPT},
+        {-1, "seeds", "3", BASE_ERR_CORRUPT},
+        {-1, "wanted", "", BASE_ERR_CORRUPT},
+        {-1, "wanted", "1", BASE_ERR_CORRUPT},
+        {-1, "failed", "", BASE_ERR_CORRUPT},
+        {-1, "failed", "0", BASE_ERR_CORRUPT},
+        {-1, "nothing", "", BASE_ERR_CORRUPT},
+        {-1, "nothing", "2", BASE_ERR_CORRUPT},
+        {-1, "over_before", "", BASE_ERR_CORRUPT},
+        {-1, "over_before", "1", BASE_ERR_CORRUPT},
+        {-1, "of", "", BASE_ERR_EXISTS},
+        {0, "seed", "", BASE_ERR_CORRUPT},
+        {0, "seed", "\"8\"", BASE_ERR_CORRUPT},
+        {0, "seed", "10", BASE_ERR_EXISTS}, // twice
+        {0, "seed", "6", BASE_ERR_EXISTS},
+        {0, "seed", "11", BASE_ERR_EXISTS},
+        {0, "seed", "-9223372036854775808", BASE_ERR_EXISTS},
+        {0, "exit", "", BASE_ERR_CORRUPT},
+        {0, "exit", "\"1\"", BASE_ERR_CORRUPT},
+        {0, "exit", "256", BASE_ERR_CORRUPT},
+        {0, "exit", "-2", BASE_ERR_CORRUPT},
+        {0, "broken", "", BASE_ERR_CORRUPT},
+        {0, "broken", "5", BASE_ERR_CORRUPT},
+        {0, "broken", "\"\"", BASE_ERR_CORRUPT},
+        {0, "broken", "null", BASE_ERR_CORRUPT},     // its line is told yet
+        {1, "broken", "\"once\"", BASE_ERR_CORRUPT}, // it tried nothing
+        {0, "nothing_because", "", BASE_ERR_CORRUPT},
+        {1, "nothing_because", "null", BASE_ERR_CORRUPT},
+        {1, "nothing_because", "true", BASE_ERR_CORRUPT},
+        {0, "faults", "", BASE_ERR_CORRUPT},
+        {0, "faults", "{}", BASE_ERR_CORRUPT},
+        {0, "faults", "[1]", BASE_ERR_CORRUPT},
+        {0, "repeat", "", BASE_ERR_CORRUPT},
+        {0, "repeat", "null", BASE_ERR_CORRUPT},
+        {0, "repeat", "1", BASE_ERR_CORRUPT},
     };
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
-        FILE *file = fopen(rig->path, "we");
-        assert_non_null(file);
-        (void)fprintf(file, "{%s, \"runs\": %s, %s", of, cases[i].runs, cases[i].rest);
-        assert_int_equal(fclose(file), 0);
-        begin(rig);
+        write_two(rig);
+        change(rig, cases[i].at, cases[i].member, cases[i].json);
         enum base_status status = read_back(rig);
         if (status != cases[i].status) {
-            fail_msg("%s %s: %s", cases[i].runs, cases[i].rest, base_status_name(status));
+            fail_msg("%d %s %s: %s %s", cases[i].at, cases[i].member, cases[i].json,
+                     base_status_name(status), rig->error.text);
         }
     }
+}
+
+static void counts_of_invariants_are_of_the_seeds(void **state)
+{
+    struct rig *rig = *state;
+    static const int wrong[] = {3, -1};
+    for (size_t i = 0; i < TEST_COUNT(wrong); i++) {
+        write_two(rig);
+        json_t *root = json_load_file(rig->path, 0, NULL);
+        (void)json_object_set_new(json_object_get(root, "compared"), "once",
+                                  json_integer(wrong[i]));
+        assert_int_equal(json_dump_file(root, rig->path, 0), 0);
+        json_decref(root);
+        assert_int_equal(read_back(rig), BASE_ERR_CORRUPT);
+    }
+}
+
+// Cut off, or something else: no member of it is taken.
+static void a_file_that_is_cut_is_refused(void **state)
+{
+    struct rig *rig = *state;
+    static const char *const texts[] = {"", "{", "[]", "7", "{\"runs\": []"};
+    for (size_t i = 0; i < TEST_COUNT(texts); i++) {
+        FILE *file = fopen(rig->path, "we");
+        assert_non_null(file);
+        (void)fputs(texts[i], file);
+        assert_int_equal(fclose(file), 0);
+        begin(rig);
+        assert_int_equal(read_back(rig), BASE_ERR_CORRUPT);
+    }
+}
+
+// A seed that held, too, is written whole.
+static void a_seed_that_held_is_taken(void **state)
+{
+    struct rig *rig = *state;
+    begin(rig);
+    rig->kept.ended = 1;
+    (void)json_array_append_new(
+        rig->kept.runs, json_pack("{s:i, s:i, s:n, s:n, s:[s], s:n}", "seed", 9, "exit", 0,
+                                  "broken", "nothing_because", "faults", "reset=0.2", "repeat"));
+    assert_int_equal(sim_swarm_kept_write(&rig->options, &rig->kept, &rig->error), BASE_OK);
+    begin(rig);
+    assert_int_equal(read_back(rig), BASE_OK);
+    assert_int_equal(rig->kept.ended, 1);
+    assert_int_equal(rig->kept.failed, 0);
+    assert_true(rig->done[2]);
 }
 
 static void pace_is_told_where_it_takes_long(void **state)
@@ -203,6 +309,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(nothing_there_is_none, setup, teardown),
         cmocka_unit_test_setup_teardown(another_swarm_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(what_no_swarm_writes_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(counts_of_invariants_are_of_the_seeds, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_file_that_is_cut_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_seed_that_held_is_taken, setup, teardown),
         cmocka_unit_test(pace_is_told_where_it_takes_long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
