@@ -253,15 +253,28 @@ void sim_requests_cut(struct sim_awake *awake)
     }
 }
 
-// A pull also ends because its version is wanted no more: in vain is only what waited for long.
-static bool timed_out(const struct sim_awake *awake, const struct sim_exchange *exchange)
+static bool waited_long(const struct sim_awake *awake, const struct sim_exchange *exchange)
 {
     const struct sim_shard *shard = awake->shard;
     uint64_t most_ms = shard->options->request_timeout_ms;
     most_ms = most_ms > 0 ? most_ms : SIM_TIMEOUT_DEFAULT_MS;
     uint64_t waited_us = shard->clock.mono_us(shard->clock.ctx) - exchange->started_us;
+    return waited_us >= most_ms * NEARLY_ALL_US_A_MS;
+}
+
+// A pull also ends because its version is wanted no more: in vain is only what waited for long.
+static bool timed_out(const struct sim_awake *awake, const struct sim_exchange *exchange)
+{
     return waits_for_answer(exchange) &&
-           (exchange->kind != SIM_EXCHANGE_BLOB || waited_us >= most_ms * NEARLY_ALL_US_A_MS);
+           (exchange->kind != SIM_EXCHANGE_BLOB || waited_long(awake, exchange));
+}
+
+// Is it no failure of the gateway's? A pull may be wanted no more, and of metadata what has come
+// may be enough to refuse the rest: a device whose clock is wrong does not hear its timestamp out.
+static bool broken_off(const struct sim_awake *awake, const struct sim_exchange *exchange)
+{
+    bool judged = exchange->kind == SIM_EXCHANGE_META && exchange->answered && !exchange->refused;
+    return exchange->kind == SIM_EXCHANGE_BLOB || (judged && !waited_long(awake, exchange));
 }
 
 static void http_cancel(void *ctx, uint32_t id)
@@ -273,7 +286,7 @@ static void http_cancel(void *ctx, uint32_t id)
             if (timed_out(awake, exchange)) {
                 sim_request_in_vain(exchange);
             }
-            sim_fleet_facts_heard(awake, exchange, exchange->kind == SIM_EXCHANGE_BLOB);
+            sim_fleet_facts_heard(awake, exchange, broken_off(awake, exchange));
             awake->shard->transport.cancel(awake->shard->transport.ctx, exchange);
             exchange->open = false;
         }

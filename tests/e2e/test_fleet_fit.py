@@ -46,7 +46,7 @@ class FleetFit(unittest.TestCase):
         """Arrivals in two pieces, answers that come late: both are fitted from what the run left, and played."""
         self.sim("run", *self.folder.words(), "--devices", str(DEVICES), "--no-live", "--out", self.path("was"), "--arrivals",
                  "points:60=800,180=1200", "--fault", "network:delay 4000 @ 50%", "--duration", "400", "--seed", "5")
-        text = self.fit(self.path("was/coverage.csv"), "--out", self.path("was.conf"), "--exchanges", "7", *self.check())
+        text = self.fit(self.path("was/coverage.csv"), "--out", self.path("was.conf"), *self.check())
         found = self.scenario("was.conf")
         self.assertEqual(found["devices"], str(DEVICES))
         points = [tuple(map(float, point.split("="))) for point in found["arrivals"].removeprefix("points:").split(",")]

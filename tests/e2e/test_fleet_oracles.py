@@ -26,7 +26,7 @@ MUTANTS = (("skipped-signature", "permitted", "first", ("--duration", "120")),
            ("placebo-downloads", "control", "second", ("--duration", "1500")),
            ("unchecked-content", "verified", "first", ("--duration", "900", "--fault", "storage:flip @ 10%")),
            ("unhashed-content", "sealed", "first", ("--duration", "120", "--fault", "network:corrupt @ 20%")),
-           ("untold-look", "exact", "looking", ("--duration", "120", "--real-every", "10")),
+           ("untold-look", "exact", "looking", ("--duration", "120", "--real-every", "3")),
            ("lost-recovery", "recovered", "first", ("--duration", "900")),
            ("control-gives-up", "stood", "second", ("--duration", "1500")),
            ("blind-gate", "exposure", "first", ("--duration", "1800", "--max-exposed", "50%", *BAD)))
