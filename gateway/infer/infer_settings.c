@@ -28,7 +28,7 @@ bool gw_infer_name_ok(struct base_str name)
 bool gw_infer_version_number(struct base_str text, uint64_t *out)
 {
     return text.size > 0 && text.data[0] >= '1' && text.data[0] <= '9' &&
-           base_str_u64(text, out) == BASE_OK;
+           base_str_u64(text, out) == BASE_OK && *out <= GW_INFER_VERSION_MAX;
 }
 
 void gw_infer_settings_defaults(struct gw_infer_settings *settings)

@@ -49,7 +49,11 @@ struct gw_infer_settings {
 // A name of a model: 1 to GW_INFER_MODEL_NAME_MAX of A-Z a-z 0-9 . _ -, and no dot in front, so
 // that it is one entry of the repository and of a path.
 bool gw_infer_name_ok(struct base_str name);
-// A version: a number from 1 without zeros in front.
+// Its path shows what is counted of all models, so no version of it can be pushed.
+#define GW_INFER_NAME_RESERVED "stats"
+// A version: a number from 1 without zeros in front, which JSON can say.
+#define GW_INFER_VERSION_MAX    INT64_MAX
+#define GW_INFER_VERSION_WANTED "a version is a number from 1 to 9223372036854775807"
 bool gw_infer_version_number(struct base_str text, uint64_t *out);
 
 void gw_infer_settings_defaults(struct gw_infer_settings *settings);

@@ -80,7 +80,7 @@ enum base_status gw_infer_prepare(struct gw_infer_service *service,
     struct base_error why = {0};
     enum base_status status = found == NULL ? BASE_ERR_NOMEM : BASE_OK;
     if (status == BASE_OK && !gw_infer_version_number(named->version, &source.number)) {
-        status = base_error_set(&why, BASE_ERR_INVALID, "a version is a number from 1");
+        status = base_error_set(&why, BASE_ERR_INVALID, GW_INFER_VERSION_WANTED);
     }
     if (status == BASE_OK) {
         source.found = found;
@@ -130,6 +130,11 @@ static enum base_status may_add(struct gw_infer_service *service, struct base_st
                                 struct base_str version, struct base_error *error)
 {
     const struct gw_infer_model *model = gw_infer_model_find(service, name);
+    if (base_str_equal(name, base_str_of(GW_INFER_NAME_RESERVED))) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "a model cannot be named '" GW_INFER_NAME_RESERVED
+                              "': /v2/models/" GW_INFER_NAME_RESERVED " is of all models");
+    }
     if (model == NULL) {
         return service->model_count < GW_INFER_MODELS_MAX
                    ? BASE_OK
@@ -290,19 +295,35 @@ enum base_status gw_infer_serving(struct gw_infer_service *service, struct base_
 
 // ---- Does one take the other's place?
 
+// An input may be open where the serving version's is fixed, so that it takes all that one takes;
+// an output may also be fixed where that one's is open.
+static bool same_dims(const struct eng_port_info *port, const struct eng_port_info *other,
+                      bool input)
+{
+    for (uint32_t i = 0; port->has_shape && i < port->desc.rank; i++) {
+        int64_t wanted = other->has_shape ? other->desc.dims[i] : -1;
+        int64_t given = port->desc.dims[i];
+        if (given >= 0 && given != wanted && (input || wanted >= 0)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static enum base_status alike_port(const struct eng_port_info *port,
-                                   const struct eng_port_info *other, const char *kind,
+                                   const struct eng_port_info *other, bool input,
                                    struct base_error *error)
 {
     const char *why = strcmp(port->name, other->name) != 0    ? "has another name"
                       : port->desc.dtype != other->desc.dtype ? "has another type"
                       : port->has_shape && other->has_shape && port->desc.rank != other->desc.rank
                           ? "has another rank"
-                          : NULL;
+                      : !same_dims(port, other, input) ? "has other dimensions"
+                                                       : NULL;
     return why == NULL ? BASE_OK
                        : base_error_set(error, BASE_ERR_INVALID,
-                                        "%s '%.60s' %s than that of the serving version", kind,
-                                        port->name, why);
+                                        "%s '%.60s' %s than that of the serving version",
+                                        input ? "input" : "output", port->name, why);
 }
 
 static enum base_status alike(const struct eng_model *model, const struct eng_model *serving,
@@ -317,12 +338,11 @@ static enum base_status alike(const struct eng_model *model, const struct eng_mo
                               eng_model_output_count(serving));
     }
     for (size_t i = 0; i < inputs; i++) {
-        BASE_TRY(
-            alike_port(eng_model_input(model, i), eng_model_input(serving, i), "input", error));
+        BASE_TRY(alike_port(eng_model_input(model, i), eng_model_input(serving, i), true, error));
     }
     for (size_t i = 0; i < outputs; i++) {
         BASE_TRY(
-            alike_port(eng_model_output(model, i), eng_model_output(serving, i), "output", error));
+            alike_port(eng_model_output(model, i), eng_model_output(serving, i), false, error));
     }
     return BASE_OK;
 }

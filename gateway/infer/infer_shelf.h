@@ -51,7 +51,7 @@ gw_infer_prepare(struct gw_infer_service *service, const struct gw_infer_call *n
                  struct base_span file, struct gw_infer_version **out, struct base_error *error);
 void gw_infer_prepared_free(struct gw_infer_version *version); // accepts NULL
 // May a version of this number be added? EXISTS: it is there; CONFLICT: the name is another model's
-// alias; LIMIT: too many versions, or models.
+// alias; INVALID: the name is reserved; LIMIT: too many versions, or models.
 BASE_NODISCARD enum base_status gw_infer_may_add(struct gw_infer_service *service,
                                                  const struct gw_infer_call *named,
                                                  struct base_error *error);
@@ -75,7 +75,9 @@ void gw_infer_load_shelved(struct gw_infer_service *service, struct base_str mod
 BASE_NODISCARD enum base_status gw_infer_serving(struct gw_infer_service *service,
                                                  struct base_str model, uint64_t *out_serving,
                                                  uint64_t *out_highest, struct base_error *error);
-// Does the version take and give what the one that serves does? INVALID with what differs.
+// Does the version take and give what the one that serves does? Names, types, ranks and fixed
+// dimensions are the same; what is open may stand for a fixed one, and of an output also the other
+// way. INVALID with what differs.
 BASE_NODISCARD enum base_status gw_infer_alike(struct gw_infer_service *service,
                                                const struct gw_infer_call *named,
                                                struct base_error *error);

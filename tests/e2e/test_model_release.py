@@ -249,6 +249,8 @@ class ModelReleaseTest(unittest.TestCase):
         self.assertIn("number from 1", self.walle("push", "relu", good, "--version", "two", code=4))
         self.assertIn("is there already", self.walle("push", "relu", good, "--version", "1", code=4))
         self.assertIn("name", self.walle("push", ".relu", good, "--version", "2", code=4))
+        self.assertIn("to 9223372036854775807", self.walle("push", "relu", good, "--version", str(2**63), code=4))
+        self.assertIn("is of all models", self.walle("push", "stats", good, "--version", "1", code=4))
         self.assertIn("not loaded", self.walle("release", "relu", "--version", "2", code=4))
         self.assertIn("serves already", self.walle("release", "relu", "--version", "1", code=4))
         self.assertIn("no release", self.walle("pause", "relu", code=4))
@@ -256,6 +258,10 @@ class ModelReleaseTest(unittest.TestCase):
                                           [INFO("z", TensorProto.FLOAT, ["n", 3])]))
         self.walle("push", "relu", self.file_of("many.onnx", many), "--version", "3")
         self.assertIn("another name", self.walle("release", "relu", "--version", "3", code=4))
+        wide = model_of(helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "wide",
+                                          [INFO("x", TensorProto.FLOAT, ["n", 4])], [INFO("y", TensorProto.FLOAT, ["n", 4])]))
+        self.walle("push", "relu", self.file_of("wide.onnx", wide), "--version", "4")
+        self.assertIn("other dimensions", self.walle("release", "relu", "--version", "4", code=4))
         self.walle("remove", "relu", "--version", "3")
         self.assertIn("no such version", self.walle("remove", "relu", "--version", "3", code=4))
         status = curl(self.infer.url("/v2/repository/models/relu/versions/4"), data=b"x")[0]

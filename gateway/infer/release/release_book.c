@@ -279,7 +279,7 @@ static enum base_status may_push(struct gw_releases *releases, const struct gw_i
                               GW_INFER_MODEL_NAME_MAX);
     }
     if (!gw_infer_version_number(named->version, &number)) {
-        return base_error_set(error, BASE_ERR_INVALID, "a version is a number from 1");
+        return base_error_set(error, BASE_ERR_INVALID, GW_INFER_VERSION_WANTED);
     }
     pthread_mutex_lock(&releases->lock);
     const struct gw_release_model *model = find(releases, named->model);

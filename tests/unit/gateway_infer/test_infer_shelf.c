@@ -168,6 +168,57 @@ static void test_coming_and_going(void **state)
     end(&world);
 }
 
+// One input and one output with these dimensions; the sum of x with itself.
+static const struct onnx_part *twice(int64_t in_rows, int64_t in_cols, int64_t out_rows,
+                                     int64_t out_cols)
+{
+    struct onnx_kit *kit = onnx_begin();
+    onnx_input(kit, "x", ENG_F32, in_rows, in_cols);
+    onnx_node(kit, "Add", "x x", "y");
+    onnx_output(kit, "y", ENG_F32, out_rows, out_cols);
+    return onnx_finish(kit, 13);
+}
+
+// Version 2 beside version 1, whose input is [1, in] and whose output [1, out].
+static void test_what_is_alike(void **state)
+{
+    static const struct {
+        int64_t serving[4]; // of the input, of the output
+        int64_t candidate[4];
+        const char *says; // NULL: alike
+    } cases[] = {
+        {{-1, 3, -1, 3}, {-1, 3, -1, 3}, NULL},
+        {{-1, 3, -1, 3}, {-1, -1, -1, -1}, NULL},
+        {{1, 3, 1, 3}, {-1, 3, -1, 3}, NULL},
+        {{-1, -1, -1, -1}, {-1, -1, -1, 3}, NULL},
+        {{-1, 3, -1, 3}, {-1, 4, -1, 4}, "input 'x' has other dimensions"},
+        {{-1, 3, -1, 3}, {1, 3, 1, 3}, "input 'x' has other dimensions"},
+        {{-1, -1, -1, -1}, {-1, 3, -1, 3}, "input 'x' has other dimensions"},
+        {{-1, -1, -1, 3}, {-1, -1, -1, 4}, "output 'y' has other dimensions"},
+    };
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+        struct world world;
+        struct base_error error = {0};
+        const int64_t *one = cases[i].serving;
+        const int64_t *two = cases[i].candidate;
+        const struct gw_infer_call named = {.model = BASE_STR("n"), .version = BASE_STR("2")};
+        const struct gw_infer_call first = {.model = BASE_STR("n"), .version = BASE_STR("1")};
+        begin(&world);
+        infer_kit_add(&world.kit, "n", "1", twice(one[0], one[1], one[2], one[3]));
+        infer_kit_add(&world.kit, "n", "2", twice(two[0], two[1], two[2], two[3]));
+        infer_kit_text(&world.kit, "n/model.conf", "versions = all\n");
+        start(&world, 1);
+        assert_int_equal(gw_infer_serve(world.service, &first, &error), BASE_OK);
+        enum base_status status = gw_infer_alike(world.service, &named, &error);
+        if ((status == BASE_OK) != (cases[i].says == NULL)) {
+            fail_msg("case %zu: %d %s", i, status, error.text);
+        }
+        assert_true(cases[i].says == NULL || strstr(error.text, cases[i].says) != NULL);
+        end(&world);
+    }
+}
+
 // A model that is nowhere: its first version serves. Names of others are kept from it.
 static void test_a_new_model(void **state)
 {
@@ -180,6 +231,9 @@ static void test_a_new_model(void **state)
     assert_int_equal(gw_infer_load(world.service, BASE_STR("m"), &error), BASE_OK);
     assert_int_equal(add(&world, "best", "1", &error), BASE_ERR_CONFLICT);
     assert_string_equal(error.text, "the name is an alias of model 'm'");
+    assert_int_equal(add(&world, "stats", "1", &error), BASE_ERR_INVALID);
+    assert_non_null(strstr(error.text, "/v2/models/stats is of all models"));
+    assert_int_equal(add(&world, "n", "9223372036854775807", &error), BASE_OK);
     assert_int_equal(add(&world, "n", "1", &error), BASE_OK);
     struct ask *ask = ask_one(&world, ask_new(&world, "n", 1));
     check_relu(ask);
@@ -196,9 +250,13 @@ static void test_what_is_refused(void **state)
         bool garbage;
         enum base_status status;
     } cases[] = {
-        {"m", "0", false, BASE_ERR_INVALID},   {"m", "01", false, BASE_ERR_INVALID},
-        {"m", "", false, BASE_ERR_INVALID},    {".m", "1", false, BASE_ERR_INVALID},
-        {"m/n", "1", false, BASE_ERR_INVALID}, {"m", "4", true, BASE_ERR_INVALID},
+        {"m", "0", false, BASE_ERR_INVALID},
+        {"m", "01", false, BASE_ERR_INVALID},
+        {"m", "", false, BASE_ERR_INVALID},
+        {".m", "1", false, BASE_ERR_INVALID},
+        {"m/n", "1", false, BASE_ERR_INVALID},
+        {"m", "4", true, BASE_ERR_INVALID},
+        {"m", "9223372036854775808", false, BASE_ERR_INVALID},
     };
     struct world world;
     struct shelf shelf = {0};
@@ -225,7 +283,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_which_serves),     cmocka_unit_test(test_a_model_of_the_shelf_alone),
         cmocka_unit_test(test_coming_and_going), cmocka_unit_test(test_a_new_model),
-        cmocka_unit_test(test_what_is_refused),
+        cmocka_unit_test(test_what_is_refused),  cmocka_unit_test(test_what_is_alike),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
