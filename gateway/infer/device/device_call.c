@@ -354,6 +354,7 @@ void gw_device_call(struct gw_infer_service *service, struct gw_worker *worker,
         .version = named->version,
         .body = {(const char *)request->body, request->body_bytes},
     };
+    self->ticket.caller = own->charge.device != 0 ? own->charge.device : 1; // a key is of one call
     own->charge.key = request->idempotency_key;
     own->charge.bytes = request->body_bytes;
     own->packed = base_str_equal(request->content_type, BASE_STR(WIRE_TENSOR_TYPE_PACKED));
