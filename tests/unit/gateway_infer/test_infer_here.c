@@ -192,9 +192,11 @@ static void *pass_deadline(void *arg)
     (void)arg;
     while (!runs) {
         pthread_mutex_lock(&service->lock);
-        runs = ticket->state == GW_INFER_RUNNING;
-        ticket->wait.deadline_us = runs ? 1 : ticket->wait.deadline_us;
-        pthread_cond_signal(&service->watch);
+        runs = service->tickets == ticket && ticket->state == GW_INFER_RUNNING;
+        if (runs) { // before it is listed it is its submit's alone
+            ticket->wait.deadline_us = 1;
+            pthread_cond_signal(&service->watch);
+        }
         pthread_mutex_unlock(&service->lock);
         usleep(100);
     }
