@@ -93,6 +93,33 @@ static const struct wire_leaves_field *field_find(const struct walk *walk,
     return NULL;
 }
 
+// The value is not what is declared at its path, or nothing is.
+static enum base_status unfit(struct walk *walk)
+{
+    static const char *const kinds[WIRE_LEAVES_KIND_END] = {
+        [WIRE_LEAVES_BOOLEAN] = "boolean", [WIRE_LEAVES_INTEGER] = "integer",
+        [WIRE_LEAVES_NUMBER] = "number",   [WIRE_LEAVES_TEXT] = "string",
+        [WIRE_LEAVES_LIST] = "list",
+    };
+    const char *declared = NULL;
+    base_assert(walk->path_size <= WIRE_LEAVES_PATH_MAX);
+    for (uint32_t i = 0; i < walk->field_count; i++) {
+        const struct wire_leaves_field *field = &walk->fields[i];
+        if (base_str_equal(field->path, path_of(walk))) {
+            declared = kinds[field->kind];
+            break;
+        }
+        declared = below(field, path_of(walk)) ? "object" : declared; // on the way to a field
+    }
+    if (declared == NULL) {
+        return undeclared(walk);
+    }
+    return base_error_set(
+        walk->error, BASE_ERR_DENIED, "%.*s: %s%.*s%s is no %s", (int)walk->what.size,
+        walk->what.data, walk->path_size > 0 ? "field '" : "the value itself", (int)walk->path_size,
+        walk->path, walk->path_size > 0 ? "'" : "", declared);
+}
+
 // False: it was there already, be it a field or an object or list on the way to one.
 static bool seen_once(struct walk *walk)
 {
@@ -200,7 +227,7 @@ static enum base_status number_check(struct walk *walk)
     size_t size = walk->at - from;
     size_t max = integer ? WIRE_LEAVES_INTEGER_TEXT : WIRE_LEAVES_NUMBER_TEXT;
     if (field_find(walk, integer ? WIRE_LEAVES_INTEGER : WIRE_LEAVES_NUMBER) == NULL) {
-        return undeclared(walk);
+        return unfit(walk);
     }
     return size <= max ? BASE_OK : over(walk, "digits and signs", size, max);
 }
@@ -213,7 +240,7 @@ static enum base_status text_check(struct walk *walk)
         return malformed(walk);
     }
     if (field == NULL) {
-        return undeclared(walk);
+        return unfit(walk);
     }
     return size <= field->max ? BASE_OK : over(walk, "bytes", size, field->max);
 }
@@ -242,7 +269,7 @@ static enum base_status scalar_check(struct walk *walk)
         return leads(walk) ? BASE_OK : undeclared(walk);
     }
     if (word_take(walk, "true") || word_take(walk, "false")) {
-        return field_find(walk, WIRE_LEAVES_BOOLEAN) != NULL ? BASE_OK : undeclared(walk);
+        return field_find(walk, WIRE_LEAVES_BOOLEAN) != NULL ? BASE_OK : unfit(walk);
     }
     return malformed(walk);
 }
@@ -299,7 +326,7 @@ static enum base_status level_open(struct walk *walk)
     bool object = next(walk) == '{';
     const struct wire_leaves_field *list = object ? NULL : field_find(walk, WIRE_LEAVES_LIST);
     if (object ? !leads(walk) : list == NULL) {
-        return undeclared(walk);
+        return unfit(walk);
     }
     if (walk->depth > WIRE_LEAVES_DEPTH_MAX) { // no declared path is so deep
         return undeclared(walk);
