@@ -183,9 +183,10 @@ static void print_why_rollout(const json_t *item)
         printf("; %s %s [%s]", cli_json_text(item, "last", ""), detail,
                cli_json_text(item, "fingerprint", ""));
     }
-    if (cli_json_u64(item, "privacy_refusals") > 0) {
-        printf("; its last run tried %llu times to let go what may not leave",
-               (unsigned long long)cli_json_u64(item, "privacy_refusals"));
+    unsigned long long refusals = cli_json_u64(item, "privacy_refusals");
+    if (refusals > 0) {
+        printf("; its last run tried %llu %s to let go what may not leave", refusals,
+               refusals == 1 ? "time" : "times");
     }
     putchar('\n');
 }

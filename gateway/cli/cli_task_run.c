@@ -14,6 +14,7 @@
 #include "model/model_store.h"
 #include "tunnel/schema/schema.h"
 #include "vm/vm.h"
+#include "wire/leaves/leaves_check.h"
 
 #include <errno.h>
 #include <ftw.h>
@@ -39,6 +40,7 @@ struct run {
     uint32_t file_count;
     struct dev_model_store *model_store;
     struct dev_model_port model_port;
+    struct dev_vm_cloud_port cloud_port;
     json_t *attrs_root;
     struct wire_attrs attrs;
     char *input;
@@ -123,6 +125,25 @@ static enum base_status load_exclusive(const struct cli *cli, struct run *run,
     return BASE_OK;
 }
 
+// Asked when the version itself would let the call go: the script's VM looks at that first.
+static enum wire_cloud_why cloud_infer(void *ctx, const struct dev_vm_cloud_call *call,
+                                       struct dev_vm_cloud_end *out_end)
+{
+    const struct run *run = ctx;
+    (void)call;
+    (void)snprintf(out_end->detail, sizeof(out_end->detail), "%s",
+                   wire_leaves_declared(run->build.manifest.declaration)
+                       ? "`walle task run` makes no calls"
+                       : "the version has no \"leaves\" in task.json");
+    return WIRE_CLOUD_NOT_ALLOWED;
+}
+
+static struct dev_vm_cloud_state cloud_look(void *ctx, struct base_str model)
+{
+    (void)ctx, (void)model;
+    return (struct dev_vm_cloud_state){.why = WIRE_CLOUD_NOT_ALLOWED};
+}
+
 static enum base_status load_version(struct run *run, const char *folder, struct base_error *error)
 {
     BASE_TRY(task_build_load(folder, &run->build, error));
@@ -137,6 +158,9 @@ static enum base_status load_version(struct run *run, const char *folder, struct
     run->job.models = run->models;
     run->model_port = dev_model_store_port(run->model_store);
     run->job.model_port = &run->model_port;
+    run->cloud_port =
+        (struct dev_vm_cloud_port){.ctx = run, .infer = cloud_infer, .look = cloud_look};
+    run->job.cloud = &run->cloud_port;
     run->job.entry = manifest->entry;
     run->job.config = manifest->config;
     run->job.declaration = manifest->declaration;

@@ -32,6 +32,24 @@ class Task(unittest.TestCase):
     def build(self, scripts):
         return self.walle("task", "build", self.folder(scripts, name="shop/score", version="1.0.0"), "--out", self.stack.path("build"))
 
+    def test_calls_of_models_in_the_cloud(self):
+        """None is made here; the script hears whether the version would let it go, and a build says where none would."""
+        script = {"task.py": "from walle import cloud\nfor model, x in (('big', [1]), ('big', [1, 2]), ('other', [1])):\n"
+                             "    try:\n        cloud.infer(model, {'x': x})\n    except OSError as error:\n        print(error)\n"}
+        leaves = {"infer": {"big": {"inputs": {"x": {"dtype": "FP32", "max_elements": 1}}}}}
+        ran = self.walle("task", "run", self.folder(script, leaves=leaves))
+        for line, words in zip(ran.stdout.splitlines(), ("big: `walle task run` makes no calls", "x' has 2 elements, and 1 may leave",
+                                                         "to model 'other'")):
+            self.assertIn("walle.cloud: not_allowed: ", line)
+            self.assertIn(words, line)
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+        ran = self.walle("task", "run", self.folder(script))
+        self.assertEqual(ran.stdout.count('the version has no "leaves" in task.json'), 3, ran.stdout)
+        warning = "task.py: calls walle.cloud.infer, as it seems, but task.json has no \"leaves\": a device refuses each call"
+        self.assertIn(warning, ran.stderr)
+        self.assertIn(warning, self.build(script).stderr)
+        self.assertEqual(self.build({"task.py": "from walle import cloud\ncloud.why()\n"}).stderr, "")
+
     def test_imports_that_a_device_does_not_have(self):
         for scripts, words in (({"task.py": "import walle\n\nimport numpy as np\n"}, "task.py: line 3: import numpy: no module of a device"),
                                ({"task.py": "from os.path import join\n"}, "line 1: import os.path"),

@@ -259,6 +259,7 @@ class Declared(unittest.TestCase):
                 (upload(fields={"a": "integer", "a?": "number"}), "leaves: names a field twice"),
                 (upload(fields=wide), "leaves.uploads.spent.fields: is no object, or one of more than 128 members"),
                 (upload(value=deep), "is nested more than 8 deep"),
+                ({"infer": {"ranker": {}}}, 'leaves.infer.ranker: needs "inputs"'),
                 (model(inputs={}), "leaves.infer.ranker.inputs: has no inputs"),
                 (model(inputs={"x": {"dtype": "float", "max_elements": 4}}), 'leaves.infer.ranker.inputs.x: needs "dtype"'),
                 (model(inputs={"x": {"dtype": "FP32"}}), 'leaves.infer.ranker.inputs.x: needs "max_elements"'),
@@ -275,6 +276,9 @@ class Declared(unittest.TestCase):
         run = self.stack.walle("task", "push", self.stack.path("build"), check=False)
         self.assertNotEqual(run.returncode, 0)
         self.assertIn('task.json needs "leaves"', run.stdout + run.stderr)
+        for verb, *words in (("init",), ("build", "--out", self.stack.path("hello.build"))):  # what is made for a beginner has it
+            self.stack.walle("task", verb, self.stack.path("hello"), *words)
+        self.stack.walle("task", "push", self.stack.path("hello.build"))
         self.assertNotIn("undeclared", self.build(LEAVES).stdout)
         with open(self.stack.path("build", "manifest"), "rb") as file:
             built = file.read()

@@ -352,6 +352,9 @@ static enum base_status model_take(struct work *work, const char *name, const js
                                         .input_from = leaves->input_count};
     BASE_TRY(count_take(work, item, where, "max_bytes", &model->bytes_max));
     BASE_TRY(count_take(work, item, where, "per_day", &model->per_day));
+    if (json_object_get(item, "inputs") == NULL) {
+        return wrong(work, where, "needs \"inputs\", by name with \"dtype\" and \"max_elements\"");
+    }
     char inputs[WHERE_MAX];
     (void)snprintf(inputs, sizeof(inputs), "leaves.infer.%.40s.inputs", name);
     BASE_TRY(keys_of(work, json_object_get(item, "inputs"), inputs, &keys));

@@ -58,8 +58,25 @@ static bool check_name(const struct task_source *source, const char *file,
     return true;
 }
 
+// Its bytecode has both names: it calls walle.cloud.infer, as it seems.
+static bool calls_cloud(const struct dev_vm_compiled *told)
+{
+    return memmem(told->mpy, told->size, "cloud", 5) != NULL &&
+           memmem(told->mpy, told->size, "infer", 5) != NULL;
+}
+
+static void warn_of_cloud(const char *file)
+{
+    fputs("walle: warning: ", stderr);
+    base_terminal_text(stderr, base_str_of(file));
+    fputs(": calls walle.cloud.infer, as it seems, but task.json has no \"leaves\": a device "
+          "refuses each call\n",
+          stderr);
+}
+
 void task_uploads_warn(const struct task_source *source)
 {
+    bool declared = json_object_get(source->document, "leaves") != NULL;
     for (uint32_t i = 0; i < source->file_count; i++) {
         const struct task_source_file *file = &source->files[i];
         struct dev_vm_compiled told;
@@ -70,6 +87,9 @@ void task_uploads_warn(const struct task_source *source)
         }
         for (uint32_t k = 0; k < told.upload_count && warned < WARNED_MAX; k++) {
             warned += check_name(source, file->name, &told.uploads[k]) ? 1 : 0;
+        }
+        if (!declared && calls_cloud(&told)) {
+            warn_of_cloud(file->name);
         }
         free(told.mpy);
     }
