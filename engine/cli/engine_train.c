@@ -9,10 +9,12 @@
 #include "train/train_loss.h"
 
 #include "base/check.h"
+#include "base/os/output_file.h"
 #include "base/prng.h"
 
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 
 // Examples lie along the first dimension of every input and of the target.
 struct examples {
@@ -274,10 +276,35 @@ static enum base_status check_weights(const struct eng_trainer *trainer, struct 
     return BASE_OK;
 }
 
+// Asked before the first epoch, so that none is lost for a name: can the weights be written there?
+// A file beside it is made and goes again, nothing that is there is touched.
+static enum base_status check_output(const char *path, struct base_error *error)
+{
+    struct base_output_file probe;
+    struct stat about;
+    if (path == NULL) {
+        fputs("walle-engine: no --output: the weights will not be kept\n", stderr);
+        return BASE_OK;
+    }
+    size_t size = strlen(path);
+    if (size < 4 || strcmp(path + size - 4, ".npz") != 0) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "--output: %.100s: weights go to a file that ends in .npz", path);
+    }
+    if (lstat(path, &about) == 0 && S_ISFIFO(about.st_mode)) {
+        return BASE_OK; // whoever reads it would take the probe's end for that of the weights
+    }
+    BASE_TRY(base_output_open(&probe, path, error));
+    // An end that is not well keeps what was there.
+    return base_output_close(&probe, BASE_ERR_CLOSED, NULL) == BASE_ERR_CLOSED ? BASE_OK
+                                                                               : BASE_ERR_BUG;
+}
+
 static enum base_status train_all(struct eng_cli *cli, struct eng_model *model,
                                   struct eng_trainer *trainer, struct base_error *error)
 {
     struct examples examples;
+    BASE_TRY(check_output(cli->output, error));
     BASE_TRY(read_examples(cli, model, &examples, error));
     BASE_TRY(check_labels(cli, model, &examples.target, error));
     if (cli->train.weights != NULL) {

@@ -10,7 +10,7 @@ import unittest
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper, save
 
-from walle_stack import program
+from walle_stack import SOURCE, program
 
 ROWS, WIDTH, CLASSES = 90, 4, 3
 
@@ -117,6 +117,37 @@ class EngineTrain(unittest.TestCase):
                                   *(("--weights", self.path("zero.npz")) if name == "last" else ()), code=1)
                 self.assertIn(said, text)
                 self.assertFalse(os.path.exists(self.path("bad.npz")))
+
+    def test_a_model_of_the_weights(self):
+        """As ENGINE.md makes one of them."""
+        _, weights = self.fit("--epochs", "3", "--rate", "0.05")
+        os.rename(self.path("out.npz"), self.path("weights.npz"))
+        with open(os.path.join(SOURCE, "docs", "ENGINE.md"), encoding="utf-8") as page:
+            recipe = next(code for code in re.findall(r"```python\n(.*?)```", page.read(), re.S) if "weights.npz" in code)
+        subprocess.run(["/usr/bin/python3", "-c", recipe], cwd=self.folder, check=True, timeout=120)
+        subprocess.run([program("walle-engine"), "run", "trained.onnx", "--input", "x=x.npy", "--output", "scores.npy"], cwd=self.folder,
+                       check=True, capture_output=True, timeout=120)
+        np.testing.assert_allclose(np.load(self.path("scores.npy")), self.x @ weights["w"] + weights["b"], atol=1e-4)
+
+    def test_where_the_weights_go_is_looked_at_first(self):
+        words = ("--input", "x=" + self.path("x.npy"), "--target", self.path("y.npy"), "--epochs", "1")
+        for name, text in (("none/w.npz", "none/w.npz: No such file"), ("w.npy", "a file that ends in .npz"), ("folder.npz", "folder.npz"),
+                           ("blocked/w.npz", "blocked/w.npz")):
+            os.makedirs(self.path("folder.npz"), exist_ok=True)
+            with open(self.path("blocked"), "w", encoding="ascii"):
+                pass
+            run = subprocess.run([program("walle-engine"), "train", self.model, *words, "--output", self.path(name)], capture_output=True,
+                                 text=True, timeout=120, check=False)
+            self.assertEqual((run.returncode, run.stdout), (1, ""), name)  # no epoch was run
+            self.assertIn(text, run.stderr)
+        with open(self.path("w.npz"), "wb") as file:
+            file.write(b"before")
+        self.train(*words, "--rate", "0.1", "--output", self.path("w.npz"), "--target", self.path("none.npy"), code=1)
+        with open(self.path("w.npz"), "rb") as file:
+            self.assertEqual(file.read(), b"before")
+        self.assertEqual([name for name in os.listdir(self.folder) if "tmp" in name], [])
+        run = subprocess.run([program("walle-engine"), "train", self.model, *words], capture_output=True, text=True, timeout=120, check=True)
+        self.assertEqual(run.stderr, "walle-engine: no --output: the weights will not be kept\n")
 
     def test_what_is_wrong_is_said(self):
         x, y = "x=" + self.path("x.npy"), self.path("y.npy")
