@@ -3,6 +3,7 @@ quotas, a gateway that is away, answers that are lost and repeated, and kill -9 
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import tempfile
@@ -11,8 +12,10 @@ import unittest
 
 import numpy as np
 
-from test_inference import W, endless_model, relu_model, save
-from walle_stack import Stack, program, wait_until
+from onnx import TensorProto, helper
+
+from test_inference import W, endless_model, model_of, relu_model, save
+from walle_stack import SOURCE, Stack, program, wait_until
 
 DEVICE = "00000000000000a1"
 TASK = "cloud/ask"
@@ -251,6 +254,27 @@ class Cloud(unittest.TestCase):
                              timeout=300)
         with open(os.path.join(folder + ".out", "run.json"), encoding="utf-8") as file:
             return json.load(file), run.stdout + run.stderr
+
+    def test_the_example_of_the_page(self):
+        """VM.md's script, task.json and commands, as they stand there; then with a word more, that it was the cloud that answered."""
+        with open(os.path.join(SOURCE, "docs", "VM.md"), encoding="utf-8") as page:
+            part = page.read().split("## The module `walle.cloud`")[1].split("\n## ")[0]
+        script, task, commands = (re.search(rf"```{kind}\n(.*?)```", part, re.S)[1] for kind in ("python", "json", "sh"))
+        place, folder = self.stack.path("example"), self.stack.path("example", "classify")
+        os.makedirs(folder)
+        model = model_of(helper.make_graph([helper.make_node("Softmax", ["x"], ["scores"])], "soft",
+                                           [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3])],
+                                           [helper.make_tensor_value_info("scores", TensorProto.FLOAT, [1, 3])]))
+        save(model, os.path.join(place, "models"), "big")
+        shutil.copy(os.path.join(place, "models", "big", "1", "model.onnx"), os.path.join(folder, "small.onnx"))
+        environment = {**os.environ, "PATH": os.path.abspath(os.path.dirname(program("walle"))) + ":" + os.environ["PATH"]}
+        for more in ("", "assert why == 'answered', why\n"):
+            for name, text in (("task.json", task), ("classify.py", script + more)):
+                with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                    file.write(text)
+            run = subprocess.run(["sh", "-ec", commands], cwd=place, env=environment, capture_output=True, text=True, timeout=300, check=False)
+            self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+            self.assertIn("20 ran, 0 failed", run.stdout)
 
     def test_in_the_simulator(self):
         """Virtual devices get what the engine computes; one that has no time for it is late; without --cloud-models none may call."""
