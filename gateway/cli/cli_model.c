@@ -156,6 +156,11 @@ static void print_release(const json_t *view)
            (unsigned long long)cli_json_u64(shadows, "differed"),
            (unsigned long long)cli_json_u64(shadows, "failed"),
            (unsigned long long)cli_json_u64(shadows, "dropped"));
+    uint64_t uncounted = cli_json_u64(json_object_get(release, "seen"), "uncounted");
+    if (uncounted > 0) {
+        printf("  not counted, of callers that had counted as often as they may: %llu\n",
+               (unsigned long long)uncounted);
+    }
     print_events(release);
 }
 

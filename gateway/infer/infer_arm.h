@@ -20,6 +20,10 @@ struct gw_infer_version *gw_infer_choose(struct gw_infer_service *service,
 void gw_infer_arms_begin(struct gw_infer_batch *batch, uint64_t now_us);
 // With the lock: it ended so.
 void gw_infer_arm_count(struct gw_infer_ticket *ticket, enum base_status status);
+// With the lock, of a call that was not let in: it counts unless the fault is its own. That the
+// candidate refuses what the serving version takes is the candidate's.
+void gw_infer_arm_refused(struct gw_infer_service *service, struct gw_infer_ticket *ticket,
+                          enum base_status status);
 
 // ---- Shadows
 

@@ -101,9 +101,19 @@ static uint64_t caller_of(const struct gw_request *request)
     return gw_infer_caller(text);
 }
 
+// What its calls count for in a release: nothing that it may choose freely.
+static uint64_t who_of(const struct gw_request *request, const struct gw_head *head)
+{
+    bool token = head->proof == GW_PROOF_TOKEN;
+    const uint64_t words[2] = {head->proof == GW_PROOF_NONE ? 0 : 1 + (uint64_t)token,
+                               head->proof == GW_PROOF_NONE ? request->peer : head->id};
+    return gw_infer_caller((struct base_str){(const char *)words, sizeof(words)});
+}
+
 struct gw_infer_exchange *gw_infer_exchange_new(struct gw_infer_service *service,
                                                 struct gw_worker *worker,
                                                 struct gw_exchange *exchange,
+                                                const struct gw_head *head,
                                                 const struct gw_infer_protocol *protocol)
 {
     struct gw_infer_exchange *self = base_arena_zalloc(exchange->arena, sizeof(*self));
@@ -121,6 +131,7 @@ struct gw_infer_exchange *gw_infer_exchange_new(struct gw_infer_service *service
     self->exchange = exchange;
     self->ticket.caller = caller_of(&exchange->request);
     self->ticket.peer = exchange->request.peer;
+    self->ticket.who = who_of(&exchange->request, head);
     self->ticket.call = &self->call;
     self->ticket.arena = &self->arena;
     self->ticket.done = ticket_done;

@@ -54,10 +54,11 @@ static inline uint16_t gw_infer_tenant(const struct gw_head *head)
     return head->proof == GW_PROOF_NONE ? GW_TENANT_QUOTA_NONE : head->tenant;
 }
 
-// In the exchange's arena. NULL: no memory.
+// In the exchange's arena; `head` is what was proven of the caller. NULL: no memory.
 struct gw_infer_exchange *gw_infer_exchange_new(struct gw_infer_service *service,
                                                 struct gw_worker *worker,
                                                 struct gw_exchange *exchange,
+                                                const struct gw_head *head,
                                                 const struct gw_infer_protocol *protocol);
 // Worker's thread: ends in one gw_exchange_finish, perhaps before this returns. The call ends after
 // `timeout_us`, or what it says itself.

@@ -34,9 +34,10 @@ struct gw_infer_candidate {
     char text[GW_INFER_VERSION_TEXT]; // empty: there is none
     struct gw_infer_split split;
     struct gw_infer_agree agree;
-    uint64_t calls;               // of the serving version
-    uint32_t number;              // of the trial: what began before it is not counted
-    struct gw_infer_trial *trial; // NULL: there never was one
+    uint64_t calls;                   // of the serving version
+    uint32_t number;                  // of the trial: what began before it is not counted
+    struct gw_infer_trial *trial;     // NULL: there never was one
+    struct gw_infer_callers *callers; // of the trial; NULL as it is
 };
 
 struct gw_infer_model {

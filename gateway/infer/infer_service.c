@@ -418,7 +418,7 @@ static void offer(struct gw_infer_service *service, struct gw_infer_ticket *tick
     } else if (status == BASE_OK) {
         go(service, ticket);
     } else {
-        gw_infer_arm_count(ticket, status);
+        gw_infer_arm_refused(service, ticket, status);
         ticket->version->figures.refused +=
             status == BASE_ERR_LIMIT && ticket->arm != GW_INFER_ARM_SHADOW;
         ticket->version->figures.cancelled += status == BASE_ERR_CLOSED;
@@ -706,6 +706,7 @@ void gw_infer_service_free(struct gw_infer_service *service)
             gw_infer_version_drop(service, model->versions[k], &ends);
         }
         free(model->candidate.trial);
+        free(model->candidate.callers);
         free(model);
     }
     gw_infer_ends_run(&ends);

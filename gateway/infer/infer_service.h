@@ -77,6 +77,7 @@ struct gw_infer_ticket {
     struct base_arena *arena; // the result is put here
     uint64_t caller;      // who calls, for a release's share (gw_infer_caller); 0: by the call's id
     uint64_t peer;        // the same of the connection, where there is no id either
+    uint64_t who;         // in a release it counts for: what it proved to be, else its address
     uint64_t deadline_us; // base_clock_mono_us; 0: that of the call alone
     void (*done)(struct gw_infer_ticket *self); // once, on any thread; the ticket is the caller's
     // Fills the call first, on a thread of the service, for one that takes long to read; its status

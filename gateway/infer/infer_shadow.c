@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/check.h"
+#include "base/ckd.h"
 #include "base/clock.h"
 
 #include <stdlib.h>
@@ -79,6 +80,22 @@ void gw_infer_arms_begin(struct gw_infer_batch *batch, uint64_t now_us)
     }
 }
 
+// Its caller gave it less time than runs of the serving version take, or than can be known of it
+// before that is known: that it came too late says nothing of a version.
+static bool is_hasty(const struct gw_infer_ticket *ticket, const struct gw_infer_seen *serving,
+                     enum base_status status)
+{
+    const struct gw_infer_wait *wait = &ticket->wait;
+    bool late = status == BASE_ERR_TIMEOUT || status == BASE_ERR_LIMIT;
+    if (!late || wait->deadline_us == UINT64_MAX) {
+        return false;
+    }
+    uint64_t least_us = serving->us.count >= GW_INFER_P99_CALLS_LEAST
+                            ? base_hist_quantile(&serving->us, 0.99)
+                            : GW_INFER_SHADOW_US_MAX;
+    return wait->deadline_us < base_sat_add_u64(wait->arrived_us, least_us);
+}
+
 void gw_infer_arm_count(struct gw_infer_ticket *ticket, enum base_status status)
 {
     const struct gw_infer_model *model = ticket->model;
@@ -88,13 +105,39 @@ void gw_infer_arm_count(struct gw_infer_ticket *ticket, enum base_status status)
         return;
     }
     struct gw_infer_trial *trial = model->candidate.trial;
-    struct gw_infer_seen *seen =
-        ticket->arm == GW_INFER_ARM_CANDIDATE ? &trial->candidate : &trial->serving;
+    bool tried = ticket->arm == GW_INFER_ARM_CANDIDATE;
+    struct gw_infer_seen *seen = tried ? &trial->candidate : &trial->serving;
+    if (is_hasty(ticket, &trial->serving, status)) {
+        return;
+    }
+    if (!gw_infer_callers_count(model->candidate.callers,
+                                tried ? GW_INFER_COUNTED_CANDIDATE : GW_INFER_COUNTED_SERVING,
+                                ticket->who, status == BASE_OK, &seen->most)) {
+        trial->uncounted++;
+        return;
+    }
     seen->calls++;
     if (status == BASE_OK) {
         base_hist_add(&seen->us, base_clock_mono_us() - ticket->began_us);
     } else {
         seen->failed++;
+    }
+}
+
+static bool serving_takes(struct gw_infer_service *service, const struct gw_infer_ticket *ticket)
+{
+    struct gw_infer_ticket other = {.call = ticket->call};
+    const struct gw_infer_version *serving =
+        gw_infer_find(service, ticket->call->model, BASE_STR(""), &other.error);
+    return serving != NULL && gw_infer_check(serving, &other) == BASE_OK;
+}
+
+void gw_infer_arm_refused(struct gw_infer_service *service, struct gw_infer_ticket *ticket,
+                          enum base_status status)
+{
+    bool input = base_status_is_input(status);
+    if (!input || (ticket->arm == GW_INFER_ARM_CANDIDATE && serving_takes(service, ticket))) {
+        gw_infer_arm_count(ticket, status);
     }
 }
 
@@ -126,14 +169,17 @@ static void count_shadow(const struct gw_infer_shadow *shadow, bool agreed)
     if (model->candidate.number != ticket->trial) {
         return; // of a trial that is over
     }
-    if (ticket->status == BASE_OK) {
+    if (ticket->status == BASE_ERR_LIMIT || ticket->status == BASE_ERR_CLOSED ||
+        ticket->status == BASE_ERR_BUSY || ticket->status == BASE_ERR_CONFLICT ||
+        ticket->status == BASE_ERR_NOT_FOUND) {
+        trial->dropped++; // stopped, or the candidate was unloaded meanwhile
+    } else if (!gw_infer_callers_count(model->candidate.callers, GW_INFER_COUNTED_SHADOW,
+                                       ticket->who, agreed, &trial->shadows_most)) {
+        trial->uncounted++; // others of its caller ended meanwhile
+    } else if (ticket->status == BASE_OK) {
         base_hist_add(&trial->shadow_us, base_clock_mono_us() - ticket->began_us);
         trial->agreed += agreed;
         trial->differed += !agreed;
-    } else if (ticket->status == BASE_ERR_LIMIT || ticket->status == BASE_ERR_CLOSED ||
-               ticket->status == BASE_ERR_BUSY || ticket->status == BASE_ERR_CONFLICT ||
-               ticket->status == BASE_ERR_NOT_FOUND) {
-        trial->dropped++; // stopped, or the candidate was unloaded meanwhile
     } else {
         trial->shadows_failed++;
     }
@@ -163,6 +209,10 @@ bool gw_infer_shadow_room(struct gw_infer_service *service, struct gw_infer_tick
 {
     const struct gw_infer_model *model = ticket->model;
     if (model->candidate.number != ticket->trial) {
+        return false;
+    }
+    if (gw_infer_callers_full(model->candidate.callers, GW_INFER_COUNTED_SHADOW, ticket->who)) {
+        model->candidate.trial->uncounted++;
         return false;
     }
     // The call itself is one of the tickets, and so is every shadow.
@@ -276,6 +326,7 @@ static struct gw_infer_shadow *make(struct gw_infer_service *service,
     shadow->ticket.call = &shadow->call;
     shadow->ticket.arena = &shadow->arena;
     shadow->ticket.done = shadow_done;
+    shadow->ticket.who = of->who;
     shadow->ticket.model = of->model;
     shadow->ticket.trial = of->trial;
     shadow->ticket.arm = GW_INFER_ARM_SHADOW;

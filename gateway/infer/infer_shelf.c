@@ -363,6 +363,23 @@ enum base_status gw_infer_alike(struct gw_infer_service *service, const struct g
 
 // ---- A candidate
 
+static enum base_status make_trial(struct gw_infer_candidate *candidate)
+{
+    if (candidate->trial != NULL) {
+        return BASE_OK;
+    }
+    struct gw_infer_trial *trial = calloc(1, sizeof(*trial));
+    struct gw_infer_callers *callers = calloc(1, sizeof(*callers));
+    if (trial == NULL || callers == NULL) {
+        free(trial);
+        free(callers);
+        return BASE_ERR_NOMEM;
+    }
+    candidate->trial = trial;
+    candidate->callers = callers;
+    return BASE_OK;
+}
+
 enum base_status gw_infer_trial_set(struct gw_infer_service *service, struct base_str model,
                                     const struct gw_infer_trial_wish *wish)
 {
@@ -373,9 +390,8 @@ enum base_status gw_infer_trial_set(struct gw_infer_service *service, struct bas
     struct gw_infer_candidate *candidate = found != NULL ? &found->candidate : NULL;
     if (candidate == NULL) {
         status = BASE_ERR_NOT_FOUND;
-    } else if (candidate->trial == NULL && wish->candidate.size > 0) {
-        candidate->trial = calloc(1, sizeof(*candidate->trial));
-        status = candidate->trial == NULL ? BASE_ERR_NOMEM : BASE_OK;
+    } else if (wish->candidate.size > 0) {
+        status = make_trial(candidate);
     }
     if (status == BASE_OK) {
         service->trial_count -= candidate->text[0] != '\0';
@@ -388,6 +404,7 @@ enum base_status gw_infer_trial_set(struct gw_infer_service *service, struct bas
                        wish->candidate.data);
         if (candidate->trial != NULL) {
             gw_infer_trial_init(candidate->trial);
+            gw_infer_callers_init(candidate->callers, &service->hash_key, wish->per_caller);
         }
     }
     pthread_mutex_unlock(&service->lock);

@@ -88,6 +88,7 @@ struct gw_infer_trial_wish {
     struct base_str candidate; // empty: no trial
     struct gw_infer_split split;
     struct gw_infer_agree agree;
+    uint32_t per_caller; // so many calls of one caller count, in each arm; 0: all
 };
 // From now on, with nothing seen yet. NOT_FOUND: no such model; NOMEM.
 BASE_NODISCARD enum base_status gw_infer_trial_set(struct gw_infer_service *service,

@@ -141,7 +141,9 @@ class ModelReleaseTest(unittest.TestCase):
             [program("walle"), "model", "status", "relu", "-o", "json", "--gateway", self.infer.url(""), "--token",
              self.infer.token()], stdout=subprocess.PIPE, check=True, timeout=120).stdout)
 
-    def release(self, version, stages, **more):
+    def release(self, version, stages, per_caller=0, **more):
+        """Every call counts unless said otherwise: all of a test's callers have one address."""
+        stages = [{"per_caller": per_caller, **stage} for stage in stages]
         path = os.path.join(self.folder, "stages.json")
         with open(path, "w", encoding="utf-8") as file:
             json.dump({"stages": stages, **more}, file)
@@ -198,6 +200,30 @@ class ModelReleaseTest(unittest.TestCase):
         wait_until(lambda: self.state() == "rolled_back")
         self.assertEqual(self.serves(), "1")
         self.assertEqual(curl(self.infer.url("/metrics"))[2].decode().count('walle_infer_release_state{model="relu"'), 1)
+
+    def test_one_caller_alone_decides_nothing(self):
+        for number, (name, model) in enumerate((("good", relu_model()), ("failing", failing_model())), 2):
+            self.walle("push", "relu", self.file_of(name + ".onnx", model), "--version", str(number))
+            self.release(number, [{"share": 0.5, "min_calls": 20, "min_s": 0, "max_rise": 0.2, "max_slow": 0}], per_caller=50)
+            callers = self.begin_calls()  # one address, by whatever keys
+            wait_until(lambda: self.view()["release"]["seen"]["uncounted"] > 1000, timeout_s=100)
+            callers.end()
+            release = self.view()["release"]
+            self.assertEqual(release["state"], "running")
+            self.assertEqual((release["seen"]["serving"]["calls"], release["seen"]["candidate"]["calls"]), (50, 50))
+            self.assertIn("not counted", self.walle("status", "relu"))
+            self.walle("abort", "relu")
+            wait_until(lambda: self.state() == "rolled_back")
+        # Malformed calls count nowhere.
+        self.release(2, [{"share": 0.5, "min_calls": 20, "min_s": 0}])
+        wait_until(lambda: self.view()["release"]["stage"] == 1)
+        malformed = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]}).encode()
+        for number in range(100):
+            status = curl(self.infer.url("/v2/models/relu/infer"), "-H", f"Idempotency-Key: key-{number % 10}", data=malformed)[0]
+            self.assertEqual(status, 400)
+        seen = self.view()["release"]["seen"]
+        self.assertEqual((seen["serving"]["calls"], seen["candidate"]["calls"]), (0, 0))
+        self.walle("abort", "relu")
 
     def test_a_slow_version_goes_back(self):
         self.walle("push", "relu", self.file_of("slow.onnx", slow_model(60)), "--version", "2")

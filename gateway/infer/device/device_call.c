@@ -335,7 +335,7 @@ void gw_device_call(struct gw_infer_service *service, struct gw_worker *worker,
     const struct gw_request *request = &exchange->request;
     struct device_call *own = base_arena_zalloc(exchange->arena, sizeof(*own));
     struct gw_infer_exchange *self =
-        own != NULL ? gw_infer_exchange_new(service, worker, exchange, &protocol) : NULL;
+        own != NULL ? gw_infer_exchange_new(service, worker, exchange, head, &protocol) : NULL;
     if (self == NULL) {
         refuse(exchange, 503, WIRE_CLOUD_BUSY, "out of memory");
         return;

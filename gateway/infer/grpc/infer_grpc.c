@@ -90,7 +90,7 @@ struct asked {
     struct gw_infer_service *service;
     struct gw_worker *worker;
     struct gw_exchange *exchange;
-    uint16_t tenant;
+    const struct gw_head *head;
     struct base_str message;
     struct gw_oip_query query; // of all but ModelInfer
 };
@@ -294,8 +294,8 @@ static void model_infer(const struct asked *asked)
     uint64_t timeout_us;
     uint32_t retry_after_s = 0;
     struct base_error error = {0};
-    if (gw_infer_charge(asked->service, asked->tenant, exchange->request.body_bytes, &retry_after_s,
-                        &error) != BASE_OK) {
+    if (gw_infer_charge(asked->service, gw_infer_tenant(asked->head), exchange->request.body_bytes,
+                        &retry_after_s, &error) != BASE_OK) {
         fill_error(exchange, GW_GRPC_RESOURCE_EXHAUSTED, error.text);
         if (retry_after_s > 0) {
             fill_pushback(exchange, retry_after_s);
@@ -304,7 +304,7 @@ static void model_infer(const struct asked *asked)
         return;
     }
     struct gw_infer_exchange *call =
-        gw_infer_exchange_new(asked->service, asked->worker, exchange, &protocol);
+        gw_infer_exchange_new(asked->service, asked->worker, exchange, asked->head, &protocol);
     if (call == NULL) {
         refuse(exchange, GW_GRPC_UNAVAILABLE, "out of memory");
         return;
@@ -434,7 +434,7 @@ void gw_infer_grpc_handle(void *self, struct gw_worker *worker, struct gw_exchan
     } else if (!gw_infer_admit(worker, exchange, &head)) {
         gw_exchange_finish(exchange);
     } else {
-        asked.tenant = gw_infer_tenant(&head);
+        asked.head = &head;
         answer(&asked);
     }
 }

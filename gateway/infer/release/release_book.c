@@ -119,6 +119,7 @@ static enum base_status apply(struct gw_releases *releases, const struct gw_rele
     if (model->rollout.state == POL_ROLLOUT_RUNNING && !model->rollout.before_first) {
         const struct gw_release_stage *stage = &model->plan.stages[model->rollout.stage_index];
         wish.candidate = version_text(model->candidate, text);
+        wish.per_caller = stage->per_caller;
         wish.split = (struct gw_infer_split){.salt = model->salt,
                                              .share = gw_release_buckets(stage->share),
                                              .shadow = gw_release_buckets(stage->shadow)};

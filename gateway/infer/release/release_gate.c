@@ -22,27 +22,45 @@ static void count_errors(const struct gw_infer_trial *trial, struct gw_release_a
     out->bad = trial->candidate.failed;
     out->base_calls = trial->serving.calls;
     out->base_bad = trial->serving.failed;
+    out->most = trial->candidate.most;
+    out->base_most = trial->serving.most;
+}
+
+// Of the good calls of one caller any may have been slow, and any not.
+static struct gw_infer_most slow_most(const struct gw_infer_most *most, uint64_t calls,
+                                      uint64_t bad)
+{
+    uint64_t good = calls - bad;
+    return (struct gw_infer_most){.good = most->good < good ? most->good : (uint32_t)good,
+                                  .bad = most->good < bad ? most->good : (uint32_t)bad};
 }
 
 static void count_slow(const struct gw_infer_trial *trial, double max_slow,
                        struct gw_release_answer *out)
 {
     const struct base_hist *serving = &trial->serving.us;
-    if (serving->count < GW_RELEASE_SLOW_CALLS_LEAST) {
+    uint64_t most = trial->serving.most.good;
+    if (serving->count < GW_INFER_P99_CALLS_LEAST ||
+        serving->count < most * GW_RELEASE_SLOW_CALLS_EACH) {
         return;
     }
-    double limit = (double)base_hist_quantile(serving, 0.99) * max_slow;
+    // As if the slowest were all of that one caller.
+    double others = (double)(serving->count - most) / (double)serving->count;
+    double limit = (double)base_hist_quantile(serving, 0.99 * others) * max_slow;
     out->limit_us = limit < 1e15 ? (uint64_t)limit + 1 : (uint64_t)1e15;
     out->calls = trial->candidate.us.count;
     out->bad = gw_infer_seen_over(&trial->candidate, out->limit_us);
     out->base_calls = serving->count;
     out->base_bad = gw_infer_seen_over(&trial->serving, out->limit_us);
+    out->most = slow_most(&trial->candidate.most, out->calls, out->bad);
+    out->base_most = slow_most(&trial->serving.most, out->base_calls, out->base_bad);
 }
 
 static void count_differ(const struct gw_infer_trial *trial, struct gw_release_answer *out)
 {
     out->bad = trial->differed + trial->shadows_failed;
     out->calls = trial->agreed + out->bad;
+    out->most = trial->shadows_most;
 }
 
 static void count(const struct gw_release_stage *stage, const struct gw_infer_trial *trial,
@@ -86,13 +104,43 @@ static struct pol_gate gate_of(const struct gw_release_stage *stage,
     return gate;
 }
 
-static struct pol_counts counts_of(const struct gw_release_answer *answer)
+// For a bad answer, without the bad calls of one caller; for a good one, without the good calls of
+// one, and without the bad ones of one in the serving version.
+static struct pol_counts counts_of(const struct gw_release_answer *answer, bool for_bad)
 {
     base_assert(answer->bad <= answer->calls);
-    return (struct pol_counts){.offered = answer->calls,
-                               .succeeded = answer->calls - answer->bad,
-                               .failed = answer->bad,
-                               .control = {answer->base_calls, answer->base_bad}};
+    uint64_t bad = answer->bad - (for_bad ? answer->most.bad : 0);
+    uint64_t good = answer->calls - answer->bad - (for_bad ? 0 : answer->most.good);
+    uint64_t base_one = for_bad ? 0 : answer->base_most.bad;
+    return (struct pol_counts){
+        .offered = good + bad,
+        .succeeded = good,
+        .failed = bad,
+        .control = {answer->base_calls - base_one, answer->base_bad - base_one}};
+}
+
+static struct pol_decision decide(const struct gw_release_course *course,
+                                  const struct gw_release_answer *answer, uint64_t now_us)
+{
+    const struct pol_counts bad = counts_of(answer, true);
+    const struct pol_counts good = counts_of(answer, false);
+    struct pol_decision decision =
+        pol_rollout_tick(course->rollout, course->stages, course->plan->count, &bad, now_us);
+    if (decision.verdict == POL_VERDICT_FAIL) {
+        return decision;
+    }
+    struct pol_decision other =
+        pol_rollout_tick(course->rollout, course->stages, course->plan->count, &good, now_us);
+    if (other.verdict != POL_VERDICT_FAIL) {
+        return other;
+    }
+    if (decision.verdict == POL_VERDICT_PASS) { // one caller makes the difference
+        decision.action = POL_ACTION_HOLD;
+        decision.verdict = POL_VERDICT_INCONCLUSIVE;
+        decision.reason = POL_REASON_SAMPLE_TOO_SMALL;
+        decision.next = *course->rollout;
+    }
+    return decision;
 }
 
 // The order in which answers move the machine.
@@ -121,10 +169,8 @@ void gw_release_judge(const struct gw_release_course *course, const struct gw_in
         if (!answer->asked) {
             continue;
         }
-        const struct pol_counts counts = counts_of(answer);
         course->stages[open].gate = gate_of(stage, (enum gw_release_question)i, asked);
-        struct pol_decision decision =
-            pol_rollout_tick(course->rollout, course->stages, course->plan->count, &counts, now_us);
+        struct pol_decision decision = decide(course, answer, now_us);
         answer->verdict = decision.verdict;
         answer->reason = decision.reason;
         if (first || weight(decision.verdict) > weight(out->decision.verdict)) {

@@ -11,16 +11,21 @@
 // A stage with a share asks the first two, one with shadows the last. It goes on when all that it
 // asks are answered well, and back when one is answered badly. The chance that a good stage is
 // stopped is divided among its questions. Pure.
+//
+// No caller decides alone. An answer is bad if it is bad without the bad calls of the one caller
+// that had the most, and good if it is good without the good calls of the one that had the most (of
+// the serving version the other way). In between, more callers have to be heard.
 #ifndef GW_RELEASE_GATE_H
 #define GW_RELEASE_GATE_H
 
 #include "infer/release/release_plan.h"
 #include "infer/split/infer_split.h"
 
-#define GW_RELEASE_ALPHA_PPM        50000u  // a good stage is stopped with at most that chance
-#define GW_RELEASE_BETA_PPM         100000u // a bad one passes with at most that
-#define GW_RELEASE_SLOW_PPM         10000u  // what is beyond a p99
-#define GW_RELEASE_SLOW_CALLS_LEAST 100u    // of the serving version, to know its p99
+#define GW_RELEASE_ALPHA_PPM 50000u  // a good stage is stopped with at most that chance
+#define GW_RELEASE_BETA_PPM  100000u // a bad one passes with at most that
+#define GW_RELEASE_SLOW_PPM  10000u  // what is beyond a p99
+// Of the serving version, for each call that one caller may count: so that none makes its p99.
+#define GW_RELEASE_SLOW_CALLS_EACH 20u
 
 enum gw_release_question {
     GW_RELEASE_ERRORS,
@@ -37,6 +42,8 @@ struct gw_release_answer {
     uint64_t bad;        // of these
     uint64_t base_calls; // of the serving version; DIFFER: 0
     uint64_t base_bad;
+    struct gw_infer_most most; // of these of one caller, and of the serving version's
+    struct gw_infer_most base_most;
     uint64_t limit_us; // SLOW: what is too slow; 0: not known yet
 };
 

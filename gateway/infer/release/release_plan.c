@@ -28,10 +28,14 @@ struct member {
     }
 
 static const struct member members[] = {
-    REAL(share, 0, GW_RELEASE_SHARE_MAX, 0),        REAL(shadow, 0, 1, 0),
-    WHOLE(min_calls, 1, GW_RELEASE_CALLS_MAX, 500), WHOLE(min_s, 0, GW_RELEASE_SECONDS_MAX, 60),
-    REAL(max_rise, 0.000001, 0.999, 0.01),          REAL(max_slow, 0, GW_RELEASE_SLOW_MAX, 1.5),
+    REAL(share, 0, GW_RELEASE_SHARE_MAX, 0),
+    REAL(shadow, 0, 1, 0),
+    WHOLE(min_calls, 1, GW_RELEASE_CALLS_MAX, 500),
+    WHOLE(min_s, 0, GW_RELEASE_SECONDS_MAX, 60),
+    REAL(max_rise, 0.000001, 0.999, 0.01),
+    REAL(max_slow, 0, GW_RELEASE_SLOW_MAX, 1.5),
     REAL(max_differ, 0.000001, 0.999, 0.01),
+    WHOLE(per_caller, 0, GW_INFER_PER_CALLER_MAX, GW_RELEASE_PER_CALLER),
 };
 #define MEMBER_COUNT (sizeof(members) / sizeof(members[0]))
 

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "infer/split/infer_agree.h"
+#include "infer/split/infer_split.h"
 #include "policy/rollout.h"
 
 #include <jansson.h>
@@ -22,17 +23,19 @@
 #define GW_RELEASE_SECONDS_MAX   (30u * 24 * 3600) // of min_s
 #define GW_RELEASE_SLOW_MAX      100.0             // of max_slow
 #define GW_RELEASE_TOLERANCE_MAX 1e300
+#define GW_RELEASE_PER_CALLER    50u // calls of one caller count in each arm, where none is named
 
 struct gw_release_stage {
     double share;  // of callers; 0: none
     double shadow; // of the other calls
     uint32_t min_calls;
     uint32_t min_s;
-    double max_rise;   // of the share of calls that fail, over that of the serving version
-    double max_slow;   // times the serving version's p99; 0: not asked
-    double max_differ; // share of shadows that differ or fail
-    bool hold;         // when it fails: paused, not rolled back
-    bool pause;        // when it passed: paused until somebody promotes it
+    double max_rise;     // of the share of calls that fail, over that of the serving version
+    double max_slow;     // times the serving version's p99; 0: not asked
+    double max_differ;   // share of shadows that differ or fail
+    uint32_t per_caller; // so many calls of one caller count in each arm; 0: all
+    bool hold;           // when it fails: paused, not rolled back
+    bool pause;          // when it passed: paused until somebody promotes it
 };
 
 struct gw_release_plan {

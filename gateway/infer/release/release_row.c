@@ -223,14 +223,15 @@ json_t *gw_release_view(const struct gw_release_model *model)
                                       answer_json(&model->look.answers[i]));
         }
     }
-    json_t *out = json_pack(
-        "{s:I, s:I, s:s, s:i, s:i, s:b, s:{s:o, s:o}, s:o, s:o, s:o}", "candidate",
-        (json_int_t)model->candidate, "from", (json_int_t)model->from, "state",
-        pol_rollout_state_name(model->rollout.state), "stage", (int)model->rollout.stage_index + 1,
-        "stage_count", (int)model->plan.count, "stage_failed", model->rollout.stage_failed, "seen",
-        "serving", seen_json(&model->trial.serving), "candidate",
-        seen_json(&model->trial.candidate), "shadows", shadow_json(&model->trial), "questions",
-        questions, "events", events_json(model));
+    json_t *out =
+        json_pack("{s:I, s:I, s:s, s:i, s:i, s:b, s:{s:o, s:o, s:I}, s:o, s:o, s:o}", "candidate",
+                  (json_int_t)model->candidate, "from", (json_int_t)model->from, "state",
+                  pol_rollout_state_name(model->rollout.state), "stage",
+                  (int)model->rollout.stage_index + 1, "stage_count", (int)model->plan.count,
+                  "stage_failed", model->rollout.stage_failed, "seen", "serving",
+                  seen_json(&model->trial.serving), "candidate", seen_json(&model->trial.candidate),
+                  "uncounted", (json_int_t)model->trial.uncounted, "shadows",
+                  shadow_json(&model->trial), "questions", questions, "events", events_json(model));
     if (out != NULL && !gw_release_plan_write(&model->plan, out)) {
         json_decref(out);
         out = NULL;

@@ -146,11 +146,13 @@ static bool charge(struct gw_infer_service *service, struct gw_exchange *exchang
 }
 
 static void infer(struct gw_infer_service *service, struct gw_worker *worker,
-                  struct gw_exchange *exchange, const struct gw_infer_call *named)
+                  struct gw_exchange *exchange, const struct gw_head *head,
+                  const struct gw_infer_call *named)
 {
     static const struct gw_infer_protocol protocol = {read_call, write_result, reply_call};
     const struct gw_request *request = &exchange->request;
-    struct gw_infer_exchange *call = gw_infer_exchange_new(service, worker, exchange, &protocol);
+    struct gw_infer_exchange *call =
+        gw_infer_exchange_new(service, worker, exchange, head, &protocol);
     if (call == NULL) {
         refuse(exchange, 503, "out of memory");
         return;
@@ -407,7 +409,7 @@ static void handle(void *self, struct gw_worker *worker, struct gw_exchange *exc
         gw_device_call(service, worker, exchange, &head, &named);
     } else if (what == INFER) {
         if (charge(service, exchange, gw_infer_tenant(&head))) {
-            infer(service, worker, exchange, &named);
+            infer(service, worker, exchange, &head, &named);
         }
     } else if (what == LOAD || what == UNLOAD) {
         change(service, worker, exchange, named.model, what == LOAD);

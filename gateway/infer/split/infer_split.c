@@ -30,6 +30,48 @@ bool gw_infer_split_shadows(const struct gw_infer_split *split, uint64_t call)
     return split->shadow > 0 && pol_bucket(call, split->salt ^ SHADOW_SALT) < split->shadow;
 }
 
+// ---- What one caller may count
+
+void gw_infer_callers_init(struct gw_infer_callers *callers, const struct base_hash_key *key,
+                           uint32_t per_caller)
+{
+    base_assert(per_caller <= GW_INFER_PER_CALLER_MAX);
+    memset(callers, 0, sizeof(*callers));
+    callers->key = *key;
+    callers->per_caller = per_caller;
+}
+
+static uint32_t slot_of(const struct gw_infer_callers *callers, uint64_t who)
+{
+    return (uint32_t)(base_keyed64_u64(&callers->key, who) % GW_INFER_CALLER_SLOTS);
+}
+
+bool gw_infer_callers_full(const struct gw_infer_callers *callers, enum gw_infer_counted kind,
+                           uint64_t who)
+{
+    const struct gw_infer_tally *tally = &callers->slots[kind][slot_of(callers, who)];
+    return callers->per_caller > 0 && (uint32_t)tally->good + tally->bad >= callers->per_caller;
+}
+
+bool gw_infer_callers_count(struct gw_infer_callers *callers, enum gw_infer_counted kind,
+                            uint64_t who, bool good, struct gw_infer_most *most)
+{
+    struct gw_infer_tally *tally = &callers->slots[kind][slot_of(callers, who)];
+    if (callers->per_caller == 0) {
+        return true;
+    }
+    if (gw_infer_callers_full(callers, kind, who)) {
+        return false;
+    }
+    tally->good = (uint16_t)(tally->good + good);
+    tally->bad = (uint16_t)(tally->bad + !good);
+    most->good = tally->good > most->good ? tally->good : most->good;
+    most->bad = tally->bad > most->bad ? tally->bad : most->bad;
+    return true;
+}
+
+// ---- What was seen
+
 void gw_infer_trial_init(struct gw_infer_trial *trial)
 {
     memset(trial, 0, sizeof(*trial));

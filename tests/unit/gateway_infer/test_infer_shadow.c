@@ -260,6 +260,128 @@ static void test_no_shadow_under_load(void **state)
     end(&world);
 }
 
+// y = x + x, of four columns: it refuses what the serving version takes, and the other way.
+static const struct onnx_part *of_four(void)
+{
+    struct onnx_kit *kit = onnx_begin();
+    onnx_input(kit, "x", ENG_F32, -1, 4);
+    onnx_node(kit, "Add", "x x", "y");
+    onnx_output(kit, "y", ENG_F32, -1, 4);
+    return onnx_finish(kit, 13);
+}
+
+static struct ask *ask_columns(struct world *world, int64_t columns)
+{
+    struct ask *ask = ask_new(world, "m", 1);
+    ask->input.desc.dims[1] = columns;
+    ask->input.bytes = (size_t)columns * sizeof(float);
+    return ask;
+}
+
+// Whose caller is wrong counts nowhere, whichever version answers; that the candidate refuses what
+// the serving version takes is seen.
+static void test_faults_of_callers(void **state)
+{
+    struct world world;
+    (void)state;
+    begin_two(&world, of_four(), 1);
+    for (uint32_t tried = 0; tried < 2; tried++) {
+        try_two(&world, tried ? ALL : 0, 0);
+        for (int64_t columns = 2; columns <= 5; columns++) {
+            struct ask *ask = ask_one(&world, ask_columns(&world, columns));
+            assert_int_equal(ask->ticket.status == BASE_OK, columns == (tried ? 4 : 3));
+            ask_free(ask);
+        }
+        struct gw_infer_trial *trial = seen_of(&world);
+        const struct gw_infer_seen *seen = tried ? &trial->candidate : &trial->serving;
+        assert_int_equal(seen->calls, tried ? 2 : 1); // [1, 4] and [1, 3]; [1, 3]
+        assert_int_equal(seen->failed, tried);
+        free(trial);
+    }
+    end(&world);
+}
+
+static void try_each(struct world *world, uint16_t share, uint16_t shadow, uint32_t per_caller)
+{
+    const struct gw_infer_trial_wish wish = {
+        .candidate = BASE_STR("2"), .split = {.salt = 9, share, shadow}, .per_caller = per_caller};
+    assert_int_equal(gw_infer_trial_set(world->service, BASE_STR("m"), &wish), BASE_OK);
+}
+
+// However many keys somebody calls by.
+static void test_one_caller_counts_so_often(void **state)
+{
+    struct world world;
+    (void)state;
+    begin_two(&world, NULL, 1);
+    try_each(&world, ALL / 2, 0, 5);
+    for (uint32_t i = 0; i < 200; i++) {
+        struct ask *ask = ask_new(&world, "m", 1);
+        ask->ticket.caller = 1 + i;
+        ask->ticket.who = i % 100 == 99 ? 8 : 7;
+        ask_free(ask_one(&world, ask));
+    }
+    struct gw_infer_trial *trial = seen_of(&world);
+    assert_int_equal(trial->serving.calls + trial->candidate.calls, 12);
+    assert_int_equal(trial->serving.most.good, 5);
+    assert_int_equal(trial->candidate.most.good, 5);
+    assert_int_equal(trial->uncounted, 188);
+    free(trial);
+    try_each(&world, 0, ALL, 5);
+    for (uint32_t i = 0; i < 20; i++) {
+        struct ask *ask = ask_new(&world, "m", 1);
+        ask->ticket.who = 7;
+        ask_free(ask_one(&world, ask));
+        for (;;) { // one shadow at a time
+            trial = seen_of(&world);
+            uint64_t ended = trial->agreed + trial->dropped;
+            free(trial);
+            if (ended >= (i < 5 ? i + 1 : 5)) {
+                break;
+            }
+            usleep(200);
+        }
+    }
+    trial = seen_of(&world);
+    assert_true(trial->agreed <= 5 && trial->shadows_most.good == trial->agreed);
+    assert_int_equal(trial->serving.calls, 5);
+    free(trial);
+    end(&world);
+}
+
+// A call with less time than the serving version's runs take, or than is known of it, fails itself.
+static void test_hasty_callers(void **state)
+{
+    struct world world;
+    (void)state;
+    begin(&world);
+    add_endless(&world.kit, "m"); // version 1
+    infer_kit_add(&world.kit, "m", "2", NULL);
+    infer_kit_text(&world.kit, "m/model.conf", "versions = all\n");
+    start(&world, 1);
+    for (uint32_t known = 0; known < 2; known++) {
+        const struct gw_infer_trial_wish wish = {.candidate = BASE_STR("1"), // the endless one
+                                                 .split = {.share = ALL}};
+        assert_int_equal(gw_infer_trial_set(world.service, BASE_STR("m"), &wish), BASE_OK);
+        pthread_mutex_lock(&world.service->lock);
+        struct gw_infer_model *model = gw_infer_model_find(world.service, BASE_STR("m"));
+        for (uint32_t i = 0; known && i < GW_INFER_P99_CALLS_LEAST; i++) {
+            base_hist_add(&model->candidate.trial->serving.us, 40000);
+        }
+        pthread_mutex_unlock(&world.service->lock);
+        for (uint32_t patient = 0; patient <= known; patient++) {
+            struct ask *ask = ask_new(&world, "m", 1);
+            ask->call.timeout_us = patient ? 60000 : 20000;
+            ask_free(ask_one(&world, ask));
+            struct gw_infer_trial *trial = seen_of(&world);
+            assert_int_equal(trial->candidate.calls, patient);
+            assert_int_equal(trial->candidate.failed, patient);
+            free(trial);
+        }
+    }
+    end(&world);
+}
+
 // A candidate that is unloaded meanwhile is no reason to fail a call.
 static void test_no_candidate(void **state)
 {
@@ -287,6 +409,9 @@ int main(void)
         cmocka_unit_test(test_a_call_ends_a_shadow),
         cmocka_unit_test(test_no_shadow_under_load),
         cmocka_unit_test(test_no_candidate),
+        cmocka_unit_test(test_faults_of_callers),
+        cmocka_unit_test(test_one_caller_counts_so_often),
+        cmocka_unit_test(test_hasty_callers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -98,6 +98,46 @@ static void test_over(void **state)
     assert_int_equal(gw_infer_seen_over(&trial.serving, 0), 0);
 }
 
+// Each caller counts so often, of each kind; what is kept of the one that counted most is right.
+static void test_callers_count_so_often(void **state)
+{
+    const struct base_hash_key key = {3, 4};
+    struct gw_infer_callers *callers = calloc(1, sizeof(*callers));
+    (void)state;
+    assert_non_null(callers);
+    for (uint32_t per_caller = 0; per_caller <= 7; per_caller += 7) {
+        struct gw_infer_most most = {0};
+        struct gw_infer_most other = {0};
+        uint32_t counted = 0;
+        gw_infer_callers_init(callers, &key, per_caller);
+        for (uint32_t i = 0; i < 100; i++) { // one that is bad every third time
+            bool full = gw_infer_callers_full(callers, GW_INFER_COUNTED_SERVING, 1);
+            bool taken =
+                gw_infer_callers_count(callers, GW_INFER_COUNTED_SERVING, 1, i % 3 > 0, &most);
+            assert_int_equal(taken, !full);
+            counted += taken;
+        }
+        assert_int_equal(counted, per_caller > 0 ? per_caller : 100);
+        assert_int_equal(most.good, per_caller > 0 ? 4 : 0);
+        assert_int_equal(most.bad, per_caller > 0 ? 3 : 0);
+        assert_true(gw_infer_callers_count(callers, GW_INFER_COUNTED_SHADOW, 1, true, &other));
+        counted = 0;
+        for (uint64_t who = 2; who < 1002; who++) { // most of them in slots of their own
+            counted += gw_infer_callers_count(callers, GW_INFER_COUNTED_SERVING, who, true, &most);
+        }
+        assert_in_range(counted, 990, 1000);
+    }
+    // More callers than slots: as often as all slots may, and no more.
+    gw_infer_callers_init(callers, &key, 2);
+    struct gw_infer_most most = {0};
+    uint32_t counted = 0;
+    for (uint64_t who = 0; who < 20 * GW_INFER_CALLER_SLOTS; who++) {
+        counted += gw_infer_callers_count(callers, GW_INFER_COUNTED_CANDIDATE, who, true, &most);
+    }
+    assert_int_equal(counted, 2 * GW_INFER_CALLER_SLOTS);
+    free(callers);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -105,6 +145,7 @@ int main(void)
         cmocka_unit_test(test_salts),
         cmocka_unit_test(test_ends),
         cmocka_unit_test(test_over),
+        cmocka_unit_test(test_callers_count_so_often),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

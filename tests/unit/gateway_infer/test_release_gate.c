@@ -27,6 +27,7 @@ static void test_plans(void **state)
     assert_int_equal(plan.count, 4);
     assert_true(plan.stages[0].share == 0 && plan.stages[0].shadow > 0);
     assert_true(plan.stages[3].share == 0.5);
+    assert_int_equal(plan.stages[3].per_caller, GW_RELEASE_PER_CALLER);
     assert_int_equal(
         read_text("{\"stages\": [{\"shadow\": 1, \"max_differ\": 0.5, \"on_pass\": \"pause\"},"
                   "{\"share\": 0.9, \"min_calls\": 7, \"min_s\": 0, \"on_fail\": \"hold\"}],"
@@ -65,6 +66,8 @@ static void test_what_is_refused(void **state)
         {"{\"stages\": [{\"share\": \"much\"}]}", "stages[0]: share: is a number from 0 to 0.9"},
         {"{\"stages\": [{\"share\": 0.5, \"min_calls\": 1.5}]}",
          "stages[0]: min_calls: is a whole number from 1 to 1e+09"},
+        {"{\"stages\": [{\"share\": 0.5, \"per_caller\": 10001}]}",
+         "stages[0]: per_caller: is a whole number from 0 to 10000"},
         {"{\"stages\": [{\"share\": 0.5, \"on_fail\": \"go on\"}]}",
          "stages[0]: on_fail: is \"roll_back\" or \"hold\""},
         {"{\"stages\": [{\"share\": 0.5, \"max\": 1}]}", "stages[0]: there is no member \"max\""},
@@ -261,6 +264,72 @@ static void test_the_worst_decides(void **state)
     free(game);
 }
 
+// What one caller did alone neither stops a stage nor lets it pass; the same of many does.
+static void test_one_caller_decides_nothing(void **state)
+{
+    static const struct {
+        uint32_t calls, bad, slow; // of the candidate
+        struct gw_infer_most most; // of these of one caller
+        uint32_t serving_bad;
+        struct gw_infer_most serving_most;
+        enum pol_verdict verdict;
+    } cases[] = {
+        {3000, 100, 0, {50, 5}, 0, {50, 0}, POL_VERDICT_FAIL},
+        {3000, 100, 0, {0, 100}, 0, {50, 0}, POL_VERDICT_INCONCLUSIVE},
+        {300, 50, 0, {0, 50}, 0, {50, 0}, POL_VERDICT_INCONCLUSIVE},
+        {3000, 0, 150, {20, 0}, 0, {50, 0}, POL_VERDICT_FAIL},
+        {3000, 0, 150, {150, 0}, 0, {50, 0}, POL_VERDICT_INCONCLUSIVE},
+        {4000, 0, 0, {50, 0}, 0, {50, 0}, POL_VERDICT_PASS},
+        {4000, 0, 0, {3900, 0}, 0, {50, 0}, POL_VERDICT_INCONCLUSIVE},
+        {4000, 60, 0, {50, 5}, 200, {50, 5}, POL_VERDICT_PASS},
+        {4000, 60, 0, {50, 5}, 200, {50, 200}, POL_VERDICT_INCONCLUSIVE},
+    };
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+        struct game *game = game_new(one_stage);
+        calls(&game->trial.serving, 4000, cases[i].serving_bad, 1000);
+        calls(&game->trial.candidate, cases[i].calls - cases[i].slow, cases[i].bad, 1000);
+        calls(&game->trial.candidate, cases[i].slow, 0, 9000);
+        game->trial.candidate.most = cases[i].most;
+        game->trial.serving.most = cases[i].serving_most;
+        enum pol_verdict verdict = judge(game, 20 * SECOND_US)->verdict;
+        if (verdict != cases[i].verdict) {
+            fail_msg("case %zu: %s", i, pol_verdict_name(verdict));
+        }
+        assert_int_equal(game->look.decision.action == POL_ACTION_HOLD,
+                         verdict == POL_VERDICT_INCONCLUSIVE);
+        free(game);
+    }
+    for (uint32_t one = 0; one < 2; one++) {
+        struct game *game =
+            game_new("{\"stages\": [{\"shadow\": 1, \"min_s\": 0}, {\"share\": 0.5}]}");
+        game->trial.agreed = 900;
+        game->trial.differed = 100;
+        game->trial.shadows_most = (struct gw_infer_most){50, one ? 100 : 5};
+        assert_int_equal(judge(game, SECOND_US)->verdict,
+                         one ? POL_VERDICT_INCONCLUSIVE : POL_VERDICT_FAIL);
+        free(game);
+    }
+}
+
+// The p99 is that of others than the one who called most, and waits until there are enough.
+static void test_one_caller_makes_no_p99(void **state)
+{
+    struct game *game = game_new(one_stage);
+    (void)state;
+    calls(&game->trial.serving, 949, 0, 1000);
+    calls(&game->trial.serving, 50, 0, 90000);
+    game->trial.serving.most.good = 50;
+    calls(&game->trial.candidate, 3000, 0, 50000);
+    (void)judge(game, SECOND_US);
+    assert_int_equal(game->look.answers[GW_RELEASE_SLOW].limit_us, 0);
+    calls(&game->trial.serving, 1, 0, 1000);
+    assert_int_equal(judge(game, SECOND_US)->verdict, POL_VERDICT_FAIL);
+    assert_int_equal(game->look.decided, GW_RELEASE_SLOW);
+    assert_in_range(game->look.answers[GW_RELEASE_SLOW].limit_us, 1500, 1600);
+    free(game);
+}
+
 // ---- The row
 
 static void test_rows(void **state)
@@ -329,6 +398,8 @@ int main(void)
         cmocka_unit_test(test_no_control),
         cmocka_unit_test(test_shadows),
         cmocka_unit_test(test_the_worst_decides),
+        cmocka_unit_test(test_one_caller_decides_nothing),
+        cmocka_unit_test(test_one_caller_makes_no_p99),
         cmocka_unit_test(test_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
