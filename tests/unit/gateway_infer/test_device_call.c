@@ -24,14 +24,12 @@ struct world {
     uint8_t body[WIRE_TENSOR_CALL_MAX + 1];
     size_t body_size;
     const char *type; // of the body
-    const char *device; // who asks
 };
 
 static void begin_with(struct world *world, uint64_t calls_per_min, uint64_t of_tenant)
 {
     struct base_error error = {0};
     memset(world, 0, sizeof(*world));
-    world->device = DEVICE;
     infer_kit_begin(&world->kit);
     infer_kit_add(&world->kit, "m", "7", NULL);
     const struct gw_infer_options options = {.models_dir = world->kit.dir,
@@ -86,8 +84,6 @@ static void ask_as(struct world *world, struct rig_exchange *exchange, const cha
     request->body_bytes = world->body_size;
     request->content_type = base_str_of(world->type);
     request->device = base_str_of(device);
-    request->content_type = base_str_of(type);
-    request->device = base_str_of(world->device);
     request->idempotency_key = base_str_of(key);
     gw_core_handle(world->rig.worker.worker, &exchange->exchange);
     while (!exchange->finished) {
@@ -395,8 +391,8 @@ static void release_half(struct world *world)
 {
     struct base_error error = {0};
     const struct gw_infer_call serves = {.model = BASE_STR("m"), .version = BASE_STR("7")};
-    const struct gw_infer_trial_wish wish = {
-        .candidate = BASE_STR("8"), .split = {.salt = 9, .share = POL_BUCKET_COUNT / 2}};
+    const struct gw_infer_trial_wish wish = {.candidate = BASE_STR("8"),
+                                             .split = {.salt = 9, .share = POL_BUCKET_COUNT / 2}};
     infer_kit_add(&world->kit, "m", "8", NULL);
     infer_kit_text(&world->kit, "m/model.conf", "versions = all\n");
     assert_int_equal(gw_infer_load(world->service, serves.model, &error), BASE_OK);
@@ -405,13 +401,14 @@ static void release_half(struct world *world)
 }
 
 // The version that answers a call with this key, '7' or '8'.
-static char version_of(struct world *world, uint32_t number)
+static char version_of(struct world *world, const char *device, uint32_t number)
 {
     char key[33];
     struct rig_exchange exchange;
     struct wire_tensor_answer answer;
     (void)snprintf(key, sizeof(key), "%032x", number);
-    ask(world, &exchange, PATH, key, WIRE_TENSOR_TYPE);
+    world->type = WIRE_TENSOR_TYPE;
+    ask_as(world, &exchange, PATH, key, device);
     const struct gw_reply *reply = &exchange.exchange.reply;
     assert_int_equal(wire_tensor_answer_parse(reply->body, reply->body_bytes, &answer), BASE_OK);
     assert_int_equal(answer.version.size, 1);
@@ -433,11 +430,10 @@ static void test_a_device_stays_on_one_version(void **state)
     for (uint32_t i = 0; i < 32; i++) {
         char device[17];
         (void)snprintf(device, sizeof(device), "%016x", i + 1);
-        world.device = device;
-        char version = version_of(&world, number++);
+        char version = version_of(&world, device, number++);
         candidates += version == '8';
         for (uint32_t call = 0; call < 8; call++) {
-            assert_int_equal(version_of(&world, number++), version);
+            assert_int_equal(version_of(&world, device, number++), version);
         }
     }
     assert_in_range(candidates, 6, 26);
