@@ -49,6 +49,7 @@ struct gw_infer_model {
     uint32_t failed_count;
     struct gw_infer_candidate candidate;
     bool wanted;                      // it was to be loaded
+    bool gone;                        // nobody knows its name any more; its place is free
     char reason[BASE_ERROR_TEXT_MAX]; // why it is not
 };
 
@@ -60,6 +61,7 @@ void gw_infer_load_first(struct gw_infer_service *service, struct base_str name)
 struct gw_infer_model *gw_infer_model_find(struct gw_infer_service *service, struct base_str name);
 // The one of this very name, made when there is none. With the lock. NULL: too many, or no memory.
 struct gw_infer_model *gw_infer_model_place(struct gw_infer_service *service, struct base_str name);
+bool gw_infer_model_room(const struct gw_infer_service *service); // for one more. With the lock.
 // Where a version comes from.
 struct gw_infer_source {
     const struct gw_infer_found *found;

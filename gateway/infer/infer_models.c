@@ -26,7 +26,8 @@ struct gw_infer_model *gw_infer_model_find(struct gw_infer_service *service, str
 {
     for (uint32_t i = 0; i < service->model_count; i++) {
         struct gw_infer_model *model = service->models[i];
-        if (base_str_equal(name, base_str_of(model->name)) || is_alias(model, name)) {
+        if (!model->gone &&
+            (base_str_equal(name, base_str_of(model->name)) || is_alias(model, name))) {
             return model;
         }
     }
@@ -384,18 +385,51 @@ static enum base_status check_names(struct gw_infer_service *service, const stru
     return BASE_OK;
 }
 
-struct gw_infer_model *gw_infer_model_place(struct gw_infer_service *service, struct base_str name)
+static struct gw_infer_model *first_gone(const struct gw_infer_service *service)
 {
     for (uint32_t i = 0; i < service->model_count; i++) {
-        if (base_str_equal(name, base_str_of(service->models[i]->name))) {
+        if (service->models[i]->gone) {
             return service->models[i];
         }
     }
-    struct gw_infer_model *model =
-        service->model_count < GW_INFER_MODELS_MAX ? calloc(1, sizeof(*model)) : NULL;
+    return NULL;
+}
+
+bool gw_infer_model_room(const struct gw_infer_service *service)
+{
+    return service->model_count < GW_INFER_MODELS_MAX || first_gone(service) != NULL;
+}
+
+// One that is gone is never freed: a call or a shadow of it may not have ended yet. Such a one is
+// of a trial that is over, and counts nowhere.
+static void take_over(struct gw_infer_model *model)
+{
+    struct gw_infer_candidate candidate = model->candidate;
+    base_check(model->version_count == 0 && candidate.text[0] == '\0');
+    candidate.number++;
+    memset(model, 0, sizeof(*model));
+    model->candidate = candidate;
+}
+
+struct gw_infer_model *gw_infer_model_place(struct gw_infer_service *service, struct base_str name)
+{
+    for (uint32_t i = 0; i < service->model_count; i++) {
+        struct gw_infer_model *model = service->models[i];
+        if (!model->gone && base_str_equal(name, base_str_of(model->name))) {
+            return model;
+        }
+    }
+    struct gw_infer_model *model = first_gone(service);
+    if (model != NULL) {
+        take_over(model);
+    } else if (service->model_count < GW_INFER_MODELS_MAX) {
+        model = calloc(1, sizeof(*model));
+        if (model != NULL) {
+            service->models[service->model_count++] = model;
+        }
+    }
     if (model != NULL) {
         (void)snprintf(model->name, sizeof(model->name), "%.*s", (int)name.size, name.data);
-        service->models[service->model_count++] = model;
     }
     return model;
 }
@@ -676,7 +710,7 @@ enum base_status gw_infer_rows(struct gw_infer_service *service, const struct gw
     struct gw_infer_row *rows = base_arena_zalloc(arena, (max + 1) * sizeof(*rows));
     bool fits = rows != NULL;
     for (uint32_t i = 0; fits && i < service->model_count; i++) {
-        if (named->model.size == 0 || service->models[i] == only) {
+        if (named->model.size == 0 ? !service->models[i]->gone : service->models[i] == only) {
             fits = copy_rows(service->models[i], arena, rows, &count);
         }
     }

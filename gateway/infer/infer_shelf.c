@@ -136,7 +136,7 @@ static enum base_status may_add(struct gw_infer_service *service, struct base_st
                               "': /v2/models/" GW_INFER_NAME_RESERVED " is of all models");
     }
     if (model == NULL) {
-        return service->model_count < GW_INFER_MODELS_MAX
+        return gw_infer_model_room(service)
                    ? BASE_OK
                    : base_error_set(error, BASE_ERR_LIMIT, "more than %u models",
                                     GW_INFER_MODELS_MAX);
@@ -246,6 +246,24 @@ enum base_status gw_infer_remove(struct gw_infer_service *service,
     pthread_mutex_unlock(&service->load_lock);
     gw_infer_ends_run(&ends);
     return status;
+}
+
+void gw_infer_name_gone(struct gw_infer_service *service, struct base_str name)
+{
+    char text[GW_INFER_MODEL_NAME_MAX + 1];
+    base_check(name.size < sizeof(text));
+    (void)snprintf(text, sizeof(text), "%.*s", (int)name.size, name.data);
+    pthread_mutex_lock(&service->load_lock);
+    bool on_disk = gw_infer_repository_has(service->dir, text);
+    pthread_mutex_lock(&service->lock);
+    struct gw_infer_model *model = gw_infer_model_find(service, name);
+    if (model != NULL && !on_disk && model->version_count == 0 &&
+        model->candidate.text[0] == '\0' && base_str_equal(name, base_str_of(model->name))) {
+        model->gone = true;
+        model->wanted = false;
+    }
+    pthread_mutex_unlock(&service->lock);
+    pthread_mutex_unlock(&service->load_lock);
 }
 
 enum base_status gw_infer_serve(struct gw_infer_service *service, const struct gw_infer_call *named,

@@ -64,6 +64,9 @@ BASE_NODISCARD enum base_status gw_infer_add(struct gw_infer_service *service,
 BASE_NODISCARD enum base_status gw_infer_remove(struct gw_infer_service *service,
                                                 const struct gw_infer_call *named,
                                                 struct base_error *error);
+// The model's last version went out of the shelf: where it is not loaded and has no folder, its
+// name is nobody's from now on, and its place another's.
+void gw_infer_name_gone(struct gw_infer_service *service, struct base_str name);
 // From now on it answers who names none. NOT_FOUND.
 BASE_NODISCARD enum base_status gw_infer_serve(struct gw_infer_service *service,
                                                const struct gw_infer_call *named,

@@ -234,6 +234,15 @@ BASE_NODISCARD enum base_status gw_store_blobs_put_exclusive(struct gw_store *st
                                                              uint32_t holder,
                                                              const struct gw_store_item *items,
                                                              uint32_t count, uint32_t *out_created);
+// The holder lets go of what is exclusive. Content that nobody else holds goes: its row, then its
+// file, and only then what says that it was held, so that after a kill a drop begun can be ended by
+// another. What is for everybody stays. NOT_FOUND: the holder has it not; CORRUPT, IO, BUSY.
+BASE_NODISCARD enum base_status gw_store_blob_drop(struct gw_store *store, uint32_t holder,
+                                                   const struct wire_sha256 *digest);
+// Tells `visit` what the holder holds, until it returns false; it may not write. IO, CORRUPT.
+BASE_NODISCARD enum base_status
+gw_store_blobs_held(struct gw_store *store, uint32_t holder,
+                    bool (*visit)(void *ctx, const struct wire_sha256 *digest), void *ctx);
 // Makes what is exclusive public; OK also when it is. As gw_store_blob_put, and NOT_FOUND.
 BASE_NODISCARD enum base_status gw_store_blob_publish(struct gw_store *store,
                                                       const struct wire_sha256 *digest);

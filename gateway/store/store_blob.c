@@ -1,6 +1,7 @@
 // Blobs: small ones are rows of the blobs table, large ones files named by their hash, written to
 // tmp/, synced and renamed before their row is committed. So a row always has its bytes; a file
-// without a row is left over from an interrupted put and harmless. Readers from any thread.
+// without a row is left over from an interrupted put and harmless. Dropping takes the row first,
+// then the file, then who held it, with no put meanwhile. Readers from any thread.
 //
 //   row := u8 version(2), u8 place (0: bytes follow, 1: file), u8 exclusive (0, 1), u64 size,
 //   [bytes]
@@ -271,11 +272,13 @@ enum base_status gw_store_blob_put(struct gw_store *store, const struct wire_sha
                                    const uint8_t *bytes, size_t size, bool *out_created)
 {
     struct blob_row known;
+    pthread_rwlock_rdlock(&store->content_gate);
     enum base_status status = read_row(store, digest, &known, NULL);
     bool created = status != BASE_OK || known.exclusive;
     status = status != BASE_OK ? put_new(store, digest, bytes, size, NULL)
              : created         ? gw_store_blob_publish(store, digest)
                                : BASE_OK;
+    pthread_rwlock_unlock(&store->content_gate);
     if (status == BASE_OK) {
         *out_created = created;
     }
@@ -289,12 +292,14 @@ enum base_status gw_store_blob_put_exclusive(struct gw_store *store, uint32_t ho
     uint64_t known_size = 0;
     struct put_op held = {.digest = &item->digest, .holder = &holder};
     held.op.apply = put_apply;
+    pthread_rwlock_rdlock(&store->content_gate);
     bool created = gw_store_blob_held(store, holder, &item->digest, &known_size) != BASE_OK;
     bool stored = !created || read_row(store, &item->digest, &known, NULL) == BASE_OK;
     enum base_status status = !stored
                                   ? put_new(store, &item->digest, item->bytes, item->size, &holder)
                               : created ? gw_store_submit_wait(store, &held.op)
                                         : BASE_OK;
+    pthread_rwlock_unlock(&store->content_gate);
     if (status == BASE_OK) {
         *out_created = created;
     }
@@ -406,6 +411,149 @@ enum base_status gw_store_blob_publish(struct gw_store *store, const struct wire
     struct publish_op publish = {.digest = digest};
     publish.op.apply = publish_apply;
     return gw_store_submit_wait(store, &publish.op);
+}
+
+// ---- Dropping
+
+// The first row of who holds what, from `from` on.
+struct held_seek {
+    uint64_t owner; // HELD | holder
+    struct wire_sha256 digest;
+    bool found;
+};
+
+static bool read_held(struct base_span key, struct held_seek *out)
+{
+    out->found = gw_key_read_u64(key.data, key.size, 0, &out->owner) &&
+                 out->owner >> 32 == HELD >> 32 && key.size > sizeof(out->digest.bytes);
+    if (out->found) {
+        memcpy(out->digest.bytes, key.data + key.size - sizeof(out->digest.bytes),
+               sizeof(out->digest.bytes));
+    }
+    return out->found;
+}
+
+static bool first_held(void *ctx, struct base_span key, struct base_span value)
+{
+    (void)value;
+    (void)read_held(key, ctx);
+    return false;
+}
+
+// Goes from holder to holder, since there is no list by content.
+static enum base_status other_holds(struct gw_store_txn *txn, uint32_t holder,
+                                    const struct wire_sha256 *digest, bool *out)
+{
+    struct held_seek seek = {.owner = HELD, .found = true};
+    uint64_t owner = HELD;
+    *out = false;
+    while (!*out && owner >> 32 == HELD >> 32) {
+        struct gw_key from = gw_key_u64_sha(owner, digest);
+        seek.found = false;
+        BASE_TRY(gw_store_txn_scan(txn, GW_TABLE_EXCLUSIVE, &from, first_held, &seek));
+        if (!seek.found) {
+            return BASE_OK;
+        }
+        base_check(seek.owner >= owner);
+        *out = seek.owner != (HELD | holder) &&
+               memcmp(seek.digest.bytes, digest->bytes, sizeof(digest->bytes)) == 0;
+        owner = seek.owner > owner ? seek.owner : owner + 1;
+    }
+    return BASE_OK;
+}
+
+struct drop_op {
+    struct gw_store_op op;
+    const struct wire_sha256 *digest;
+    uint32_t holder;
+    bool last; // nobody else has it: its row is gone, the file is to go
+};
+
+static enum base_status drop_row_apply(struct gw_store_txn *txn, struct gw_store_op *self)
+{
+    struct drop_op *drop = (struct drop_op *)self;
+    struct gw_key key = gw_key_sha(drop->digest);
+    struct gw_key held = gw_key_u64_sha(HELD | drop->holder, drop->digest);
+    struct base_span value;
+    struct blob_row row;
+    bool other = false;
+    drop->last = false;
+    BASE_TRY(gw_store_txn_get(txn, GW_TABLE_EXCLUSIVE, &held, &value));
+    enum base_status status = gw_store_txn_get(txn, GW_TABLE_BLOBS, &key, &value);
+    if (status == BASE_ERR_NOT_FOUND && !gw_store_txn_left_out(txn, GW_TABLE_BLOBS, &key)) {
+        drop->last = true; // a drop that was interrupted
+        return BASE_OK;
+    }
+    BASE_TRY(status == BASE_ERR_NOT_FOUND ? BASE_ERR_CORRUPT : status);
+    BASE_TRY(parse_row(value, &row));
+    BASE_TRY(other_holds(txn, drop->holder, drop->digest, &other));
+    drop->last = row.exclusive && !other;
+    return drop->last ? gw_store_txn_delete(txn, GW_TABLE_BLOBS, &key) : BASE_OK;
+}
+
+static enum base_status drop_held_apply(struct gw_store_txn *txn, struct gw_store_op *self)
+{
+    struct drop_op *drop = (struct drop_op *)self;
+    struct gw_key held = gw_key_u64_sha(HELD | drop->holder, drop->digest);
+    return gw_store_txn_delete(txn, GW_TABLE_EXCLUSIVE, &held);
+}
+
+static enum base_status drop_file(struct gw_store *store, const struct wire_sha256 *digest)
+{
+    char path[GW_STORE_PATH_MAX];
+    if (!file_path(store, digest, path, sizeof(path))) {
+        return BASE_ERR_TOO_LARGE;
+    }
+    return unlink(path) == 0 || errno == ENOENT ? BASE_OK : gw_store_status(errno);
+}
+
+enum base_status gw_store_blob_drop(struct gw_store *store, uint32_t holder,
+                                    const struct wire_sha256 *digest)
+{
+    struct drop_op row = {.digest = digest, .holder = holder};
+    struct drop_op held = {.digest = digest, .holder = holder};
+    row.op.apply = drop_row_apply;
+    held.op.apply = drop_held_apply;
+    pthread_rwlock_wrlock(&store->content_gate);
+    enum base_status status = gw_store_submit_wait(store, &row.op);
+    if (status == BASE_OK && row.last) {
+        status = drop_file(store, digest);
+    }
+    if (status == BASE_OK) {
+        status = gw_store_submit_wait(store, &held.op);
+    }
+    pthread_rwlock_unlock(&store->content_gate);
+    return status;
+}
+
+struct held_walk {
+    uint64_t owner;
+    bool (*visit)(void *ctx, const struct wire_sha256 *digest);
+    void *ctx;
+};
+
+static bool visit_held(void *ctx, struct base_span key, struct base_span value)
+{
+    const struct held_walk *walk = ctx;
+    struct held_seek seek;
+    (void)value;
+    return read_held(key, &seek) && seek.owner == walk->owner &&
+           walk->visit(walk->ctx, &seek.digest);
+}
+
+enum base_status gw_store_blobs_held(struct gw_store *store, uint32_t holder,
+                                     bool (*visit)(void *ctx, const struct wire_sha256 *digest),
+                                     void *ctx)
+{
+    static const struct wire_sha256 none;
+    struct gw_key from = gw_key_u64_sha(HELD | holder, &none);
+    struct held_walk walk = {HELD | holder, visit, ctx};
+    struct gw_store_read *read = NULL;
+    BASE_TRY(gw_store_read_begin(store, &read));
+    enum base_status status =
+        gw_store_read_scan(read, GW_TABLE_EXCLUSIVE, &from, visit_held, &walk);
+    gw_store_read_end(read);
+    return status;
 }
 
 bool gw_store_blob_exclusive(struct gw_store *store, const struct wire_sha256 *digest)

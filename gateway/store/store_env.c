@@ -344,6 +344,7 @@ enum base_status gw_store_open(const struct gw_store_options *options, struct gw
     store->commit_delay_us =
         options->commit_delay_us != 0 ? options->commit_delay_us : GW_STORE_COMMIT_DELAY_US;
     pthread_rwlock_init(&store->map_gate, NULL);
+    pthread_rwlock_init(&store->content_gate, NULL);
     pthread_mutex_init(&store->pool_lock, NULL);
     pthread_mutex_init(&store->queue_lock, NULL);
     gw_packed_init(&store->packed, &options->hash_key);
@@ -390,6 +391,7 @@ void gw_store_close(struct gw_store *store)
     gw_bell_done(&store->bell);
     pthread_mutex_destroy(&store->queue_lock);
     pthread_mutex_destroy(&store->pool_lock);
+    pthread_rwlock_destroy(&store->content_gate);
     pthread_rwlock_destroy(&store->map_gate);
     free(store);
 }

@@ -23,8 +23,7 @@ struct gw_store_read {
     struct gw_lent *lent; // packed_read.c: copies that live as long as the read
 };
 
-// The write transaction of the writer thread. `fault` is the first failed put or get: it condemns
-// the group.
+// The writer's transaction. `fault` is the first failed put or get: it condemns the group.
 struct gw_store_txn {
     struct gw_store *store;
     MDB_txn *txn;
@@ -45,6 +44,7 @@ struct gw_store {
     pthread_rwlock_t map_gate;
     pthread_mutex_t pool_lock;
     struct gw_store_read *pool;
+    pthread_rwlock_t content_gate; // shared while content is put, exclusive while it is dropped
 
     struct gw_packed packed;
     pthread_t writer;

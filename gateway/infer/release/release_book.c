@@ -64,13 +64,40 @@ static struct gw_release_model *place(struct gw_releases *releases, struct base_
     return model;
 }
 
-static enum base_status save(struct gw_releases *releases, struct gw_release_model *model)
+// Nothing of it is in the store, and nothing was released: its name is to go.
+static bool is_void(const struct gw_release_model *model)
 {
+    return model->version_count == 0 && model->serving == 0 && model->candidate == 0;
+}
+
+static void discard(struct gw_releases *releases, struct gw_release_model *model)
+{
+    uint32_t i = 0;
+    while (releases->models[i] != model) {
+        i++;
+        base_check(i < releases->model_count);
+    }
+    releases->models[i] = releases->models[--releases->model_count];
+    free(model);
+}
+
+static enum base_status write_row(struct gw_releases *releases,
+                                  const struct gw_release_model *model)
+{
+    struct base_str name = base_str_of(model->name);
+    if (is_void(model)) {
+        return gw_model_row_delete(releases->core, name);
+    }
     char *row = gw_release_row(model);
     enum base_status status =
-        row != NULL ? gw_model_row_put(releases->core, base_str_of(model->name), base_str_of(row))
-                    : BASE_ERR_NOMEM;
+        row != NULL ? gw_model_row_put(releases->core, name, base_str_of(row)) : BASE_ERR_NOMEM;
     free(row);
+    return status;
+}
+
+static enum base_status save(struct gw_releases *releases, struct gw_release_model *model)
+{
+    enum base_status status = write_row(releases, model);
     if (status != BASE_OK && !model->dirty) {
         base_log_error(releases->log, "infer", "the row of model %s cannot be written: %s",
                        model->name, base_status_text(status));
@@ -196,13 +223,13 @@ static void tick(struct gw_releases *releases, struct gw_release_model *model)
 
 static void look_at_all(struct gw_releases *releases)
 {
-    for (uint32_t i = 0; i < releases->model_count; i++) {
+    for (uint32_t i = releases->model_count; i-- > 0;) {
         struct gw_release_model *model = releases->models[i];
         if (is_open(model)) {
             tick(releases, model);
         }
-        if (model->dirty) {
-            (void)save(releases, model);
+        if (model->dirty && save(releases, model) == BASE_OK && is_void(model)) {
+            discard(releases, model);
         }
     }
 }
@@ -308,15 +335,52 @@ static enum base_status may_push(struct gw_releases *releases, const struct gw_i
     return gw_infer_may_add(releases->service, named, error);
 }
 
+static bool is_kept(const struct gw_releases *releases, const struct wire_sha256 *digest)
+{
+    for (uint32_t i = 0; i < releases->model_count; i++) {
+        const struct gw_release_model *model = releases->models[i];
+        for (uint32_t k = 0; k < model->version_count; k++) {
+            if (memcmp(&model->versions[k].digest, digest, sizeof(*digest)) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void drop_file(struct gw_releases *releases, const struct wire_sha256 *digest)
+{
+    enum base_status status = gw_model_file_drop(releases->core, digest);
+    if (status != BASE_OK) {
+        base_log_error(releases->log, "infer", "a model's file stays until the next start: %s",
+                       base_status_text(status));
+    }
+}
+
+// The row first, then the file, when no other version is of these bytes: of what a kill leaves
+// between the two the next start lets go (sweep). With its last version a name goes, and what was
+// released of it.
 static void forget(struct gw_releases *releases, struct gw_release_model *model, uint64_t number)
 {
     uint32_t index = version_index(model, number);
     base_check(index < model->version_count);
+    const struct wire_sha256 digest = model->versions[index].digest;
     model->version_count--;
     memmove(&model->versions[index], &model->versions[index + 1],
             (model->version_count - index) * sizeof(model->versions[0]));
     model->serving = model->serving == number ? 0 : model->serving;
-    (void)save(releases, model);
+    if (model->version_count == 0 && model->serving == 0 && !is_open(model)) {
+        model->candidate = 0;
+    }
+    if (save(releases, model) != BASE_OK) {
+        return; // its row still names the file
+    }
+    if (is_void(model)) {
+        discard(releases, model);
+    }
+    if (!is_kept(releases, &digest)) {
+        drop_file(releases, &digest);
+    }
 }
 
 // In the book and in the store.
@@ -329,6 +393,9 @@ static enum base_status enter(struct gw_releases *releases, struct base_str name
     enum base_status status =
         model == NULL ? base_error_set(error, BASE_ERR_LIMIT, "too many models, or no memory")
                       : BASE_OK;
+    if (status != BASE_OK && !is_kept(releases, &version->digest)) {
+        drop_file(releases, &version->digest);
+    }
     if (status == BASE_OK) {
         uint32_t at = 0;
         while (at < model->version_count && model->versions[at].number > version->number) {
@@ -427,7 +494,11 @@ enum base_status gw_release_remove(struct gw_releases *releases, struct base_str
         status = BASE_OK;
         pthread_mutex_lock(&releases->lock);
         forget(releases, model, number);
+        bool gone = find(releases, name) == NULL;
         pthread_mutex_unlock(&releases->lock);
+        if (gone) {
+            gw_infer_name_gone(releases->service, name);
+        }
     }
     return status;
 }
@@ -593,8 +664,28 @@ static bool read_row(void *ctx, struct base_str row)
         return false;
     }
     gw_infer_trial_init(&model->trial);
+    model->dirty = is_void(model); // of before names went: the thread deletes its row
     releases->models[releases->model_count++] = model;
     return true;
+}
+
+static bool is_wanted(void *ctx, const struct wire_sha256 *digest)
+{
+    return is_kept(ctx, digest);
+}
+
+// Files of no version, which a kill left behind.
+static void sweep(struct gw_releases *releases)
+{
+    uint32_t dropped = 0;
+    enum base_status status = gw_model_files_sweep(releases->core, is_wanted, releases, &dropped);
+    if (status != BASE_OK) {
+        base_log_error(releases->log, "infer", "files of no version stay in the store: %s",
+                       base_status_text(status));
+    }
+    if (dropped > 0) {
+        base_log_info(releases->log, "infer", "let go of %u file(s) of no version", dropped);
+    }
 }
 
 static enum base_status start_thread(struct gw_releases *releases)
@@ -625,9 +716,12 @@ enum base_status gw_release_open(struct gw_core *core, struct gw_infer_service *
     const struct gw_infer_shelf shelf = {
         .self = releases, .list = shelf_list, .load = shelf_load, .serving = shelf_serving};
     if (status == BASE_OK) {
+        sweep(releases);
         gw_infer_shelf_set(service, &shelf);
         for (uint32_t i = 0; i < releases->model_count; i++) {
-            gw_infer_load_shelved(service, base_str_of(releases->models[i]->name));
+            if (!is_void(releases->models[i])) {
+                gw_infer_load_shelved(service, base_str_of(releases->models[i]->name));
+            }
         }
         status = start_thread(releases);
     }

@@ -86,6 +86,43 @@ enum base_status gw_model_file_put(struct gw_core *core, struct base_span file,
     return BASE_OK;
 }
 
+enum base_status gw_model_file_drop(struct gw_core *core, const struct wire_sha256 *digest)
+{
+    return gw_store_blob_drop(core->store, MODELS_HOLDER, digest);
+}
+
+struct sweep {
+    bool (*wanted)(void *ctx, const struct wire_sha256 *digest);
+    void *ctx;
+    struct wire_sha256 digest; // one that is not
+    bool found;
+};
+
+static bool sweep_look(void *self, const struct wire_sha256 *digest)
+{
+    struct sweep *sweep = self;
+    sweep->digest = *digest;
+    sweep->found = !sweep->wanted(sweep->ctx, digest);
+    return !sweep->found;
+}
+
+enum base_status gw_model_files_sweep(struct gw_core *core,
+                                      bool (*wanted)(void *ctx, const struct wire_sha256 *digest),
+                                      void *ctx, uint32_t *out_dropped)
+{
+    struct sweep sweep = {.wanted = wanted, .ctx = ctx, .found = true};
+    *out_dropped = 0;
+    while (sweep.found) {
+        sweep.found = false;
+        BASE_TRY(gw_store_blobs_held(core->store, MODELS_HOLDER, sweep_look, &sweep));
+        if (sweep.found) {
+            BASE_TRY(gw_model_file_drop(core, &sweep.digest));
+            (*out_dropped)++;
+        }
+    }
+    return BASE_OK;
+}
+
 enum base_status gw_model_file_load(struct gw_core *core, const struct wire_sha256 *digest,
                                     struct base_span *out_file)
 {

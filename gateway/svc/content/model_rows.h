@@ -31,6 +31,14 @@ gw_model_rows_each(struct gw_core *core, bool (*visit)(void *ctx, struct base_st
 // BUSY.
 BASE_NODISCARD enum base_status gw_model_file_put(struct gw_core *core, struct base_span file,
                                                   struct wire_sha256 *out_digest);
+// Lets go of it: the file goes, unless others brought the same bytes. As gw_store_blob_drop.
+BASE_NODISCARD enum base_status gw_model_file_drop(struct gw_core *core,
+                                                   const struct wire_sha256 *digest);
+// Lets go of all of which `wanted` says no, which a kill left behind; how many is in *out_dropped.
+BASE_NODISCARD enum base_status
+gw_model_files_sweep(struct gw_core *core,
+                     bool (*wanted)(void *ctx, const struct wire_sha256 *digest), void *ctx,
+                     uint32_t *out_dropped);
 // A copy on the heap, the caller's. NOT_FOUND, CORRUPT, IO, NOMEM.
 BASE_NODISCARD enum base_status gw_model_file_load(struct gw_core *core,
                                                    const struct wire_sha256 *digest,

@@ -392,6 +392,109 @@ static void test_blobs(void **state)
     gw_store_close(store);
 }
 
+#define LARGE ((size_t)1 << 20)
+
+// Content of that byte alone.
+static struct wire_sha256 put_held(struct gw_store *store, uint32_t holder, int byte, size_t size)
+{
+    static uint8_t bytes[LARGE];
+    bool created = false;
+    struct gw_store_item item = {.bytes = bytes, .size = size};
+    memset(bytes, byte, size);
+    gw_sha256(bytes, size, &item.digest);
+    assert_int_equal(holder == GW_STORE_NOBODY
+                         ? gw_store_blob_put(store, &item.digest, bytes, size, &created)
+                         : gw_store_blob_put_exclusive(store, holder, &item, &created),
+                     BASE_OK);
+    assert_true(created);
+    return item.digest;
+}
+
+static bool on_disk(const struct wire_sha256 *digest)
+{
+    char hex[WIRE_SHA256_HEX + 1];
+    char path[256];
+    wire_sha256_hex(digest, hex);
+    snprintf(path, sizeof(path), "%s/blobs/%.2s/%s", dir, hex, hex);
+    return access(path, F_OK) == 0;
+}
+
+static bool count_held(void *ctx, const struct wire_sha256 *digest)
+{
+    (void)digest;
+    (*(uint32_t *)ctx)++;
+    return true;
+}
+
+static uint32_t held_by(struct gw_store *store, uint32_t holder)
+{
+    uint32_t count = 0;
+    assert_int_equal(gw_store_blobs_held(store, holder, count_held, &count), BASE_OK);
+    return count;
+}
+
+static void test_a_blob_goes_with_its_last_holder(void **state)
+{
+    (void)state;
+    struct gw_store *store = open_store(0, 0);
+    static const size_t sizes[] = {100, LARGE};
+    static const uint32_t holders[] = {0, 5, 0x10000, UINT32_MAX - 1};
+    uint64_t size;
+    for (int i = 0; i < 2; i++) {
+        for (size_t k = 0; k < 4; k++) { // and what the others have of other content is no matter
+            (void)put_held(store, holders[k], 10 + i * 4 + (int)k, sizes[i]);
+        }
+        struct wire_sha256 digest = put_held(store, holders[0], 1 + i, sizes[i]);
+        for (size_t k = 1; k < 4; k++) {
+            (void)put_held(store, holders[k], 1 + i, sizes[i]);
+        }
+        for (size_t k = 4; k-- > 0;) {
+            assert_int_equal(gw_store_blob_stat(store, &digest, &size), BASE_OK);
+            assert_int_equal(on_disk(&digest), i);
+            assert_int_equal(gw_store_blob_drop(store, holders[k], &digest), BASE_OK);
+            assert_int_equal(gw_store_blob_drop(store, holders[k], &digest), BASE_ERR_NOT_FOUND);
+            assert_int_equal(held_by(store, holders[k]), i + 1);
+        }
+        assert_int_equal(gw_store_blob_stat(store, &digest, &size), BASE_ERR_NOT_FOUND);
+        assert_false(on_disk(&digest));
+        (void)put_held(store, 5, 1 + i, sizes[i]); // it may come back
+        (void)put_held(store, GW_STORE_NOBODY, 1 + i, sizes[i]);
+        assert_int_equal(gw_store_blob_drop(store, 5, &digest), BASE_OK);
+        assert_int_equal(gw_store_blob_stat(store, &digest, &size), BASE_OK); // everybody's
+        assert_int_equal(on_disk(&digest), i);
+    }
+    assert_int_equal(gw_store_check(store, NULL, NULL), 0);
+    gw_store_close(store);
+}
+
+struct unrow {
+    struct gw_store_op op;
+    struct gw_key key;
+};
+
+static enum base_status unrow_apply(struct gw_store_txn *txn, struct gw_store_op *self)
+{
+    return gw_store_txn_delete(txn, GW_TABLE_BLOBS, &((struct unrow *)self)->key);
+}
+
+// A kill after the row went and before the file did.
+static void test_a_drop_is_ended_by_another(void **state)
+{
+    (void)state;
+    struct gw_store *store = open_store(0, 0);
+    struct wire_sha256 digest = put_held(store, 7, 1, LARGE);
+    struct unrow unrow = {.op.apply = unrow_apply, .key = gw_key_sha(&digest)};
+    assert_int_equal(gw_store_submit_wait(store, &unrow.op), BASE_OK);
+    gw_store_close(store);
+    store = open_store(0, 0);
+    assert_int_equal(gw_store_check(store, NULL, NULL), 0);
+    assert_int_equal(held_by(store, 7), 1);
+    assert_int_equal(gw_store_blob_drop(store, 7, &digest), BASE_OK);
+    assert_int_equal(held_by(store, 7), 0);
+    assert_false(on_disk(&digest));
+    gw_store_close(store);
+}
+
 static void test_leftovers_are_removed(void **state)
 {
     (void)state;
@@ -592,6 +695,9 @@ int main(void)
                                         remove_dir),
         cmocka_unit_test_setup_teardown(test_without_a_thread, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_blobs, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(test_a_blob_goes_with_its_last_holder, make_dir,
+                                        remove_dir),
+        cmocka_unit_test_setup_teardown(test_a_drop_is_ended_by_another, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_leftovers_are_removed, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_one_process_at_a_time, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_other_schema_is_refused, make_dir, remove_dir),
