@@ -14,12 +14,6 @@ static const char *const words[] = {
 #undef POL_FALLBACK_WORD
 };
 
-static const char *const texts[] = {
-#define POL_FALLBACK_TEXT(name, word, text) text,
-    POL_FALLBACK_MAP(POL_FALLBACK_TEXT)
-#undef POL_FALLBACK_TEXT
-};
-
 // The device's result stands; never above every confidence.
 static bool stands(const struct pol_fallback_rule *rule, uint32_t confidence_ppm)
 {
@@ -66,9 +60,4 @@ enum pol_fallback_reason pol_fallback_decide(const struct pol_fallback_rule *rul
 const char *pol_fallback_word(enum pol_fallback_reason reason)
 {
     return (unsigned)reason < POL_FALLBACK_REASON_COUNT ? words[reason] : "";
-}
-
-const char *pol_fallback_text(enum pol_fallback_reason reason)
-{
-    return (unsigned)reason < POL_FALLBACK_REASON_COUNT ? texts[reason] : "";
 }

@@ -12,7 +12,7 @@
 
 #define POL_BATTERY_UNKNOWN UINT32_MAX
 
-// X(name, word, text)
+// X(name, word, what it means)
 #define POL_FALLBACK_MAP(X)                                                                        \
     X(CLOUD, "unsure", "the device's model is not confident enough")                               \
     X(CONFIDENT, "confident", "the device's result stands by its confidence")                      \
@@ -63,6 +63,5 @@ struct pol_fallback_facts {
 enum pol_fallback_reason pol_fallback_decide(const struct pol_fallback_rule *rule,
                                              const struct pol_fallback_facts *facts);
 const char *pol_fallback_word(enum pol_fallback_reason reason); // "confident"
-const char *pol_fallback_text(enum pol_fallback_reason reason);
 
 #endif

@@ -64,7 +64,7 @@ static struct gw_release_stage usual_stage(void)
     return stage;
 }
 
-void gw_release_plan_default(struct gw_release_plan *out)
+static void plan_default(struct gw_release_plan *out)
 {
     static const double shares[] = {0, 0.01, 0.1, 0.5};
     memset(out, 0, sizeof(*out));
@@ -202,7 +202,7 @@ enum base_status gw_release_plan_read(const json_t *body, struct gw_release_plan
 {
     const json_t *stages = json_object_get(body, "stages");
     const json_t *tolerance = json_object_get(body, "tolerance");
-    gw_release_plan_default(out);
+    plan_default(out);
     if (stages != NULL) {
         BASE_TRY(read_stages(stages, out, error));
     }

@@ -44,10 +44,8 @@ struct gw_release_plan {
     struct gw_infer_agree agree;
 };
 
-// Shadows, then 1 %, 10 % and half of the callers.
-void gw_release_plan_default(struct gw_release_plan *out);
-// Of an object's "stages" and "tolerance", where they are: others are the default's. INVALID with
-// the member that is wrong.
+// Of an object's "stages" and "tolerance", where they are: others are the default's, which are
+// shadows, then 1 %, 10 % and half of the callers. INVALID with the member that is wrong.
 BASE_NODISCARD enum base_status
 gw_release_plan_read(const json_t *body, struct gw_release_plan *out, struct base_error *error);
 // Adds the same two members to `body`. False: no memory.
