@@ -279,7 +279,10 @@ enum cli_exit cli_model_push(struct cli *cli)
         code = cli_refused(cli, &answer);
     }
     if (code == CLI_EXIT_OK && !cli->json) {
-        printf("%s version %s is in the store, and answers who names it\n", cli->args[0], version);
+        printf(
+            "%s version %s is in the store; it answers who names it, and everybody where no other "
+            "version serves\n",
+            cli->args[0], version);
     } else if (code == CLI_EXIT_OK) {
         puts("{}");
     }
@@ -378,7 +381,10 @@ enum cli_exit cli_model_pause(struct cli *cli)
 
 enum cli_exit cli_model_resume(struct cli *cli)
 {
-    return command(cli, "/resume", "goes on; the open stage is measured anew");
+    return command(cli, "/resume",
+                   cli_given(cli, CLI_OPTION_ACCEPT_RISK)
+                       ? "goes on; past a failed stage the next is open, any other is measured anew"
+                       : "goes on; the open stage is measured anew");
 }
 
 enum cli_exit cli_model_promote(struct cli *cli)

@@ -217,7 +217,7 @@ static void tick(struct gw_releases *releases, struct gw_release_model *model)
     bool judged = decision->verdict == POL_VERDICT_FAIL || decision->verdict == POL_VERDICT_PASS;
     (void)snprintf(event.why, sizeof(event.why), "%s%s%s",
                    judged ? gw_release_question_name(model->look.decided) : "", judged ? ": " : "",
-                   pol_reason_text(decision->reason));
+                   gw_release_reason_text(decision->reason));
     obey(releases, model, decision, &event);
 }
 
@@ -587,13 +587,14 @@ static enum base_status command_of(struct gw_releases *releases, struct gw_relea
     if (decision.action == POL_ACTION_REFUSE) {
         return base_error_set(error, BASE_ERR_CONFLICT, "the release is %s: %s",
                               pol_rollout_state_name(model->rollout.state),
-                              pol_reason_text(decision.reason));
+                              gw_release_reason_text(decision.reason));
     }
     if (command == POL_COMMAND_RESUME) { // what was seen before the pause is not counted
         decision.next.stage_since_us = base_clock_mono_us();
     }
-    (void)snprintf(event.why, sizeof(event.why), "%s%s%.*s", pol_reason_text(decision.reason),
-                   wish->reason.size > 0 ? ": " : "", (int)wish->reason.size, wish->reason.data);
+    (void)snprintf(event.why, sizeof(event.why), "%s%s%.*s",
+                   gw_release_reason_text(decision.reason), wish->reason.size > 0 ? ": " : "",
+                   (int)wish->reason.size, wish->reason.data);
     (void)snprintf(event.by, sizeof(event.by), "%s", wish->by);
     obey(releases, model, &decision, &event);
     return BASE_OK;

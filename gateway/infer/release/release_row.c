@@ -183,12 +183,30 @@ enum base_status gw_release_row_read(struct base_str row, uint64_t now_us,
 
 // ---- For people
 
+const char *gw_release_reason_text(enum pol_reason reason)
+{
+    switch (reason) {
+    case POL_REASON_ROLLOUT_PAUSED:
+        return "the release is paused: the serving version answers every call";
+    case POL_REASON_NO_COMPLETIONS:
+        return "no call was counted yet";
+    case POL_REASON_SAMPLE_TOO_SMALL:
+        return "too few calls for a verdict";
+    case POL_REASON_NO_DATA_TOO_LONG:
+        return "no call for too long: somebody must look";
+    case POL_REASON_ROLLBACK_COMPLETE:
+        return "the serving version answers every call again";
+    default:
+        return pol_reason_text(reason);
+    }
+}
+
 static json_t *answer_json(const struct gw_release_answer *answer)
 {
     return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "verdict",
                      pol_verdict_name(answer->verdict), "reason", pol_reason_name(answer->reason),
-                     "text", pol_reason_text(answer->reason), "calls", (json_int_t)answer->calls,
-                     "bad", (json_int_t)answer->bad, "serving_calls",
+                     "text", gw_release_reason_text(answer->reason), "calls",
+                     (json_int_t)answer->calls, "bad", (json_int_t)answer->bad, "serving_calls",
                      (json_int_t)answer->base_calls, "serving_bad", (json_int_t)answer->base_bad,
                      "limit_us", (json_int_t)answer->limit_us);
 }

@@ -55,6 +55,8 @@ char *gw_release_row(const struct gw_release_model *model);
 // CORRUPT: it is none. A stage that was open is measured anew, from `now_us` on.
 BASE_NODISCARD enum base_status gw_release_row_read(struct base_str row, uint64_t now_us,
                                                     struct gw_release_model *out);
+// A reason of the rules of rollouts, in words of calls, where those would be of devices.
+const char *gw_release_reason_text(enum pol_reason reason);
 // The release, for people: null where there was none. NULL: no memory.
 json_t *gw_release_view(const struct gw_release_model *model);
 // {"version", "sha256", "bytes", "time_s", "by"} of each in the store.
