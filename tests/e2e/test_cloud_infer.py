@@ -193,7 +193,7 @@ class Cloud(unittest.TestCase):
         self.assertEqual(device.wait(120), 0)
 
     def test_quota(self):
-        self.start("--set", "infer.device_calls_per_min=2", "--set", "infer.tenant_calls_per_min=1")  # which is not of devices
+        self.start("--set", "infer.device_calls_per_min=2", "--set", "infer.tenant_calls_per_min=1")  # of those who show no credential
         self.release(["relu"] * 4)
         device = self.device()
         outcome, result = wait_until(self.runs, what="a run")[0]

@@ -183,10 +183,10 @@ static enum base_status request_start(struct dev_runtime *runtime, struct dev_cl
     return BASE_OK;
 }
 
-static struct dev_cloud_call *waiting(const struct dev_cloud *cloud)
+static struct dev_cloud_call *waiting(const struct dev_cloud *cloud, uint64_t now_us)
 {
     struct dev_cloud_call *call = cloud->first;
-    while (call != NULL && call->exchange != 0) {
+    while (call != NULL && (call->exchange != 0 || call->sent_us > now_us)) {
         call = call->next;
     }
     return call;
@@ -196,7 +196,7 @@ static struct dev_cloud_call *waiting(const struct dev_cloud *cloud)
 static void send_waiting(struct dev_runtime *runtime, uint64_t now_us)
 {
     struct dev_cloud *cloud = runtime->cloud;
-    struct dev_cloud_call *call = waiting(cloud);
+    struct dev_cloud_call *call = waiting(cloud, now_us);
     while (call != NULL && cloud->under_way < DEV_CLOUD_UNDER_WAY) {
         enum base_status status = request_start(runtime, call);
         if (base_status_is_resource(status)) {
@@ -208,7 +208,7 @@ static void send_waiting(struct dev_runtime *runtime, uint64_t now_us)
             way_is_down(runtime);
             call_end(runtime, call, WIRE_CLOUD_OFFLINE);
         }
-        call = waiting(cloud);
+        call = waiting(cloud, now_us);
     }
 }
 
@@ -272,6 +272,13 @@ static enum wire_cloud_why whole_answer(struct dev_runtime *runtime, struct dev_
                : WIRE_CLOUD_FAILED;
 }
 
+// Does the gateway still run it, as it came on a connection that was lost? Then it is worth asking
+// again: the answer may be kept by then.
+static bool has_not_ended(const struct dev_cloud_call *call)
+{
+    return call->status == 409 && base_str_equal(base_str_of(call->reason), BASE_STR("busy"));
+}
+
 static void ended(struct dev_runtime *runtime, struct dev_cloud_call *call, enum base_status status)
 {
     struct dev_cloud *cloud = runtime->cloud;
@@ -279,7 +286,9 @@ static void ended(struct dev_runtime *runtime, struct dev_cloud_call *call, enum
     call->exchange = 0;
     base_assert(cloud->under_way > 0);
     cloud->under_way--;
-    if (status == BASE_OK && call->status != 0) {
+    if (status == BASE_OK && has_not_ended(call)) {
+        call->sent_us = dev_now_us(runtime) + DEV_CLOUD_REPEAT_US; // its deadline bounds it
+    } else if (status == BASE_OK && call->status != 0) {
         call_end(runtime, call, whole_answer(runtime, call));
     } else if (call->tries < DEV_CLOUD_TRIES) {
         return; // it waits again, under the same key
@@ -401,9 +410,10 @@ static uint64_t due_us(const struct dev_runtime *runtime)
     }
     for (const struct dev_cloud_call *call = cloud->first; call != NULL; call = call->next) {
         next_us = deadline_us(call) < next_us ? deadline_us(call) : next_us;
-    }
-    if (waiting(cloud) != NULL && cloud->under_way < DEV_CLOUD_UNDER_WAY) {
-        next_us = cloud->again_us < next_us ? cloud->again_us : next_us;
+        if (call->exchange == 0 && cloud->under_way < DEV_CLOUD_UNDER_WAY) {
+            uint64_t from_us = call->sent_us > cloud->again_us ? call->sent_us : cloud->again_us;
+            next_us = from_us < next_us ? from_us : next_us;
+        }
     }
     return next_us;
 }
@@ -486,6 +496,7 @@ enum wire_cloud_why dev_cloud_infer(struct dev_runtime *runtime, struct dev_clou
     call->key[0] = dev_random(runtime);
     call->key[1] = dev_random(runtime);
     call->exchange = 0;
+    call->sent_us = 0;
     call->tries = 0;
     call->status = 0;
     call->answer_bytes = 0;

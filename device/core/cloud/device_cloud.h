@@ -10,6 +10,7 @@
 #define DEV_CLOUD_ESTIMATE_US (60 * 1000000ull) // that a time is remembered
 #define DEV_CLOUD_WAIT_MAX_S  3600u             // of a gateway's wish to wait
 #define DEV_CLOUD_AGAIN_US    10000ull          // until the connection is asked again for room
+#define DEV_CLOUD_REPEAT_US   500000ull         // until a call that still runs is asked for again
 #define DEV_CLOUD_DOWN_MS     1000u             // first pause after no gateway answered
 #define DEV_CLOUD_DOWN_MAX_MS 60000u            // longest pause
 

@@ -20,9 +20,9 @@
 
 BASE_C_BEGIN
 
-#define DEV_CLOUD_UNDER_WAY  4   // calls that are sent and not answered
-#define DEV_CLOUD_CALLS_MAX  64  // upper bound for dev_config.cloud_calls_max
-#define DEV_CLOUD_TRIES      2   // requests for one call
+#define DEV_CLOUD_UNDER_WAY  4  // calls that are sent and not answered
+#define DEV_CLOUD_CALLS_MAX  64 // upper bound for dev_config.cloud_calls_max
+#define DEV_CLOUD_TRIES      2 // requests for one call, and more while the gateway still runs the first
 #define DEV_CLOUD_DETAIL_MAX 160 // bytes of what a gateway says of a refusal
 #define DEV_CLOUD_MODELS_MAX 8   // models whose times are remembered; the one unused longest goes
 
@@ -52,7 +52,7 @@ struct dev_cloud_call {
     // Private.
     struct dev_cloud_call *next;
     uint64_t started_us;
-    uint64_t sent_us;
+    uint64_t sent_us; // of one that waits: not again before it
     uint64_t key[2];
     uint32_t exchange; // 0: it waits
     uint32_t tries;

@@ -319,6 +319,57 @@ static void test_requests_that_do_not_start(void **state)
     end();
 }
 
+// The gateway still runs the call of a connection that was lost: it is asked for again under its
+// key, after a pause that keeps no other call, until the deadline.
+static void test_a_call_that_still_runs(void **state)
+{
+    (void)state;
+    char key[40];
+    begin();
+    assert_int_equal(ask(0, 1, 2000), WIRE_CLOUD_ANSWERED);
+    tick();
+    memcpy(key, sent()->idempotency_key, sizeof(key));
+    mem_exchange_end(&rig.port, rig.runtime, sent(), BASE_ERR_CLOSED);
+    tick();
+    for (uint32_t i = 0; i < 2; i++) {
+        answer(409, "busy", 0, (struct base_span){(const uint8_t *)"runs", 4});
+        assert_int_equal(dev_tick(rig.runtime, now_us()), now_us() + DEV_CLOUD_REPEAT_US);
+        assert_null(sent());
+        assert_int_equal(asked[0].ends, 0);
+        assert_int_equal(ask(1, 1, 1000), WIRE_CLOUD_ANSWERED);
+        tick();
+        assert_string_not_equal(sent()->idempotency_key, key);
+        answer(200, "", 0, good());
+        ends_as(1, WIRE_CLOUD_ANSWERED);
+        asked[1].ends = 0;
+        later(DEV_CLOUD_REPEAT_US - 1);
+        assert_null(sent());
+        later(1);
+        assert_string_equal(sent()->idempotency_key, key);
+    }
+    answer(200, "", 0, good());
+    ends_as(0, WIRE_CLOUD_ANSWERED);
+    assert_int_equal(asked[0].tries, 4);
+    // Whatever a gateway says, the deadline ends it.
+    assert_int_equal(ask(2, 1, 700), WIRE_CLOUD_ANSWERED);
+    tick();
+    answer(409, "busy", 0, (struct base_span){(const uint8_t *)"runs", 4});
+    later(DEV_CLOUD_REPEAT_US);
+    answer(409, "busy", 0, (struct base_span){(const uint8_t *)"runs", 4});
+    later(DEV_CLOUD_REPEAT_US);
+    assert_null(sent());
+    ends_as(2, WIRE_CLOUD_LATE);
+    // The pause is of the call that it was said of, not of its memory.
+    assert_int_equal(ask(3, 1, 2000), WIRE_CLOUD_ANSWERED);
+    tick();
+    answer(409, "busy", 0, (struct base_span){(const uint8_t *)"runs", 4});
+    dev_cloud_cancel(rig.runtime, &asked[3].call);
+    assert_int_equal(dev_cloud_infer(rig.runtime, &asked[3].call), WIRE_CLOUD_ANSWERED);
+    tick();
+    assert_non_null(sent());
+    end();
+}
+
 struct refusal {
     int status;
     const char *reason;
@@ -335,6 +386,7 @@ static void test_refusals(void **state)
         {401, "", WIRE_CLOUD_NOT_ALLOWED, 0, WIRE_CLOUD_NOT_ALLOWED},
         {403, "", WIRE_CLOUD_NOT_ALLOWED, 0, WIRE_CLOUD_NOT_ALLOWED},
         {404, "", WIRE_CLOUD_NO_MODEL, 0, WIRE_CLOUD_ANSWERED},
+        {409, "", WIRE_CLOUD_FAILED, 0, WIRE_CLOUD_ANSWERED},
         {413, "", WIRE_CLOUD_TOO_LARGE, 0, WIRE_CLOUD_ANSWERED},
         {429, "quota", WIRE_CLOUD_QUOTA, 7, WIRE_CLOUD_QUOTA},
         {429, "", WIRE_CLOUD_BUSY, 7, WIRE_CLOUD_BUSY},
@@ -425,6 +477,7 @@ int main(void)
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_deadlines),
         cmocka_unit_test(test_lost_connections),
+        cmocka_unit_test(test_a_call_that_still_runs),
         cmocka_unit_test(test_requests_that_do_not_start),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_answers_that_make_no_sense),

@@ -75,8 +75,8 @@ static void body_make(struct world *world, const char *input, uint32_t rows)
     world->body_size = base_writer_size(&writer);
 }
 
-static void ask_as(struct world *world, struct rig_exchange *exchange, const char *path,
-                   const char *key, const char *device)
+static void begin_asking(struct world *world, struct rig_exchange *exchange, const char *path,
+                         const char *key, const char *device)
 {
     struct gw_request *request = &exchange->exchange.request;
     rig_exchange_init(exchange, GW_METHOD_POST, path);
@@ -86,10 +86,21 @@ static void ask_as(struct world *world, struct rig_exchange *exchange, const cha
     request->device = base_str_of(device);
     request->idempotency_key = base_str_of(key);
     gw_core_handle(world->rig.worker.worker, &exchange->exchange);
+}
+
+static void wait_for(struct world *world, const struct rig_exchange *exchange)
+{
     while (!exchange->finished) {
         (void)rig_pump(&world->rig);
         usleep(20);
     }
+}
+
+static void ask_as(struct world *world, struct rig_exchange *exchange, const char *path,
+                   const char *key, const char *device)
+{
+    begin_asking(world, exchange, path, key, device);
+    wait_for(world, exchange);
 }
 
 static void ask(struct world *world, struct rig_exchange *exchange, const char *path,
@@ -302,6 +313,32 @@ static void test_one_key_other_calls(void **state)
     end(&world);
 }
 
+// A repeat that comes before the call's end runs nothing and costs nothing.
+static void test_a_repeat_that_comes_early(void **state)
+{
+    (void)state;
+    static struct world world;
+    struct rig_exchange first;
+    struct rig_exchange repeat;
+    begin(&world, 2);
+    body_make(&world, "x", ROWS_MAX); // read by a thread, so it ends when the rig is pumped
+    world.type = WIRE_TENSOR_TYPE;
+    begin_asking(&world, &first, PATH, KEY, DEVICE);
+    begin_asking(&world, &repeat, PATH, KEY, DEVICE);
+    assert_false(first.finished);
+    assert_true(repeat.finished);
+    assert_int_equal(repeat.exchange.reply.status, 409);
+    assert_true(base_str_equal(rig_header(&repeat, WIRE_CLOUD_REASON), BASE_STR("busy")));
+    rig_exchange_done(&repeat);
+    wait_for(&world, &first);
+    assert_int_equal(first.exchange.reply.status, 200);
+    rig_exchange_done(&first);
+    assert_int_equal(runs_of_model(&world), 1);
+    assert_int_equal(status_of(&world, PATH, OTHER_KEY, DEVICE), 200);
+    assert_int_equal(status_of(&world, PATH, "", DEVICE), 429);
+    end(&world);
+}
+
 // A model that goes between a call and its repeat: the repeat was not charged, and gives nothing
 // back.
 static void test_a_repeat_that_does_not_run(void **state)
@@ -449,6 +486,7 @@ int main(void)
         cmocka_unit_test(test_nobody),
         cmocka_unit_test(test_one_key_many_runs),
         cmocka_unit_test(test_one_key_other_calls),
+        cmocka_unit_test(test_a_repeat_that_comes_early),
         cmocka_unit_test(test_a_repeat_that_does_not_run),
         cmocka_unit_test(test_many_names),
         cmocka_unit_test(test_large_bodies),
