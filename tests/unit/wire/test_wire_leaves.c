@@ -386,6 +386,31 @@ static void a_member_is_said_once(void **state)
     expect_refused(records, TEST_COUNT(records));
 }
 
+// A list's items may come again; what leads to the list may not, whichever field is declared first.
+static void what_leads_to_a_list_is_said_once(void **state)
+{
+    (void)state;
+    static const struct refused records[] = {
+        {"{\"a\":{\"l\":[\"x\",\"y\"]},\"a\":{}}", "field 'a' is there twice"},
+        {"{\"a\":{\"l\":[\"x\"],\"l\":[]}}", "field 'a.l' is there twice"},
+    };
+    struct wire_leaves leaves = {
+        .upload_count = 1,
+        .uploads = {{.name = BASE_STR("spent"), .bytes_max = 100, .field_count = 2}},
+        .field_count = 2,
+        .fields = {TEXT("a.l[]", 1), LIST("a.l", 2)},
+    };
+    struct base_str declaration = declared(&leaves);
+    struct base_error error;
+    assert_int_equal(upload_check(declaration, "spent", "{\"a\":{\"l\":[\"x\",\"y\"]}}", &error),
+                     BASE_OK);
+    for (size_t i = 0; i < TEST_COUNT(records); i++) {
+        assert_int_equal(upload_check(declaration, "spent", records[i].json, &error),
+                         BASE_ERR_DENIED);
+        assert_non_null(strstr(error.text, records[i].said));
+    }
+}
+
 static void of_whole_uploads(void **state)
 {
     (void)state;
@@ -641,6 +666,7 @@ int main(void)
         cmocka_unit_test(what_is_declared_may_leave),
         cmocka_unit_test(nothing_else_may),
         cmocka_unit_test(a_member_is_said_once),
+        cmocka_unit_test(what_leads_to_a_list_is_said_once),
         cmocka_unit_test(of_whole_uploads),
         cmocka_unit_test(undeclared_is_as_ever),
         cmocka_unit_test(calls),
