@@ -104,7 +104,9 @@ static int refused(struct gw_stream *stream, const char **out_detail)
         return 421;
     }
     if (work->forward && worker->proxy == NULL) {
-        *out_detail = "no such resource, and no upstream is configured";
+        *out_detail = base_str_starts(work->exchange.request.path, BASE_STR("/v2/"))
+                          ? "the inference service is off: set infer.models"
+                          : "no such resource, and no upstream is configured";
         return 404;
     }
     if (stream->conn->early && !gw_route_has(&work->exchange, GW_ROUTE_EARLY)) {
