@@ -344,8 +344,9 @@ class InferenceTest(unittest.TestCase):
         for arguments, status in ((("--set", "infer.models=" + self.models), 200), ((), 404)):
             gateway = Gateway(os.path.join(self.folder, f"gateway{status}"), arguments)
             try:
-                self.assertEqual(curl(gateway.url + "/v2/models/relu/infer", "--http2-prior-knowledge",
-                                      data=request_of(ONE))[0], status)
+                answer = curl(gateway.url + "/v2/models/relu/infer", "--http2-prior-knowledge", data=request_of(ONE))
+                self.assertEqual(answer[0], status)
+                self.assertEqual(b"is off: set infer.models" in answer[2], status == 404)
             finally:
                 gateway.stop()
                 gateway.process.stdout.close()
