@@ -40,9 +40,10 @@ KEPT_REPLAYS = 5000  # records of replayed moments that are left beside the repo
 REAL_MOMENTS = 400   # the camera of the few holds so many
 
 # plans of device and cloud; examples and epochs of each (pictures count COPIES times); moments of threshold and test; streamers that replay and run.
+# `test` is for tests, sanitised programs among them: seconds of training, which find something in a world that is easier.
 SIZES = {
-    "test": {"plans": ("tiny", "small"), "examples": (2000, 2500), "epochs": (3, 4), "batch": 8, "threshold": 1500,
-             "test": 1500, "devices": 60, "real": 10},
+    "test": {"plans": ("tiny", "small"), "examples": (800, 1200), "epochs": (8, 8), "batch": 8, "copies": 2, "world": world.EASY,
+             "threshold": 1500, "test": 1500, "devices": 60, "real": 10},
     "usual": {"plans": ("tiny", "small"), "examples": (6000, 8000), "epochs": (24, 30), "threshold": 5000, "test": 5000,
               "devices": 10000, "real": 100},
     "large": {"plans": ("small", "big"), "examples": (10000, 20000), "epochs": (8, 10), "threshold": 10000, "test": 10000,
@@ -65,6 +66,8 @@ class Example:
         os.makedirs(os.path.join(self.out, "work"), exist_ok=True)
         self.engine = Engine(os.path.join(self.bin, "walle-engine"), os.path.join(self.out, "work"), options.threads, options.reuse)
         self.engine.batch = self.size.get("batch", self.engine.batch)
+        self.engine.copies = self.size.get("copies", self.engine.copies)
+        self.world = self.size.get("world", world.FULL)
         self.plans = [networks.PLANS[name] for name in self.size["plans"]]
         self.devices = self.size["devices"] if options.devices is None else options.devices
         self.real = min(self.size["real"] if options.real is None else options.real, self.devices)
@@ -76,6 +79,16 @@ class Example:
     def path(self, *names):
         return os.path.join(self.out, *names)
 
+    def make(self, seed, count):
+        return world.Moments(seed, count, world=self.world)
+
+    def warning(self):
+        """What is to be known of a size that does not measure the example; None of the others."""
+        if self.options.size != "test":
+            return None
+        return ("The size 'test' only shows that the machinery works: its networks learnt for seconds, from an easier world ("
+                f"{world.words(self.world)}). No figure here says how good the example is.")
+
     # ---- Models and threshold
 
     def train(self):
@@ -85,11 +98,11 @@ class Example:
             say(f"training the networks of the {('device', 'cloud')[i]}, {name}")
             examples = {}
             if not self.engine.has(name):
-                examples = self.engine.examples(world.Moments(seed, self.size["examples"][i]), seed)
+                examples = self.engine.examples(self.make(seed, self.size["examples"][i]), seed)
             self.weights.append(self.engine.train_plan(name, examples, self.size["epochs"][i], seed))
 
     def score(self, which, count):
-        moments = world.Moments(self.seed(which), count)
+        moments = self.make(self.seed(which), count)
         return moments, *(self.engine.classes(name, weights, moments) for name, weights in zip(self.size["plans"], self.weights))
 
     def choose(self, fleet):
@@ -114,13 +127,14 @@ class Example:
         self.judged = figures.judged(self.device, self.cloud, self.moments.answer, self.threshold)
         self.results["test"] = self.judged
         say(f"sent {report.share(self.judged['sent'])}; right: " +
-            "; ".join(f"{who} {report.share(interval)}" for who, interval in self.judged["accuracy"].items()))
+            "; ".join(f"{who} {report.share(interval)}" for who, interval in self.judged["accuracy"].items()) + "; highlights found: " +
+            "; ".join(f"{who} {report.share(interval)}" for who, interval in self.judged["found"].items()))
 
     # ---- The fleet
 
     def play(self, fleet):
         pool = min(REAL_MOMENTS, len(self.moments))
-        first = world.Moments(self.seed(SEED_TEST), pool)
+        first = self.make(self.seed(SEED_TEST), pool)
         models = networks.parts_for_devices(self.plans[0], self.weights[0]) | {"camera.onnx": networks.camera(first)}
         write_task(os.path.join(SOURCE, "conf", "tasks", "highlights"), fleet.path("task"), models, self.threshold)
         fleet.release(fleet.path("task"))
@@ -250,6 +264,8 @@ class Example:
 
     def sections(self):
         judged, fleet = self.judged, self.results["fleet"]
+        if self.warning():
+            yield "", report.paragraph("Warning. " + self.warning())
         yield "", report.paragraph(
             "Small models on devices look at each moment of a live stream; where they are not sure, the big model in the cloud is asked. "
             "All data is synthetic: pictures and sounds are drawn by a program (bench/highlights/world.py), with how hard they are following "
@@ -328,6 +344,8 @@ class Example:
 
     def run(self):
         began = time.monotonic()
+        if self.warning():
+            say("warning: " + self.warning())
         fleet = Fleet(self.options.build)
         try:
             self.train()

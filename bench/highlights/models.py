@@ -11,7 +11,7 @@ import world
 
 BATCH = 16
 TIMES = {"recognise": 2}  # as many epochs as the other parts
-COPIES = 4   # of each picture, in training
+COPIES = 4   # of each picture, in training, unless a size says otherwise
 CHUNK = 250  # moments scored at once
 RATES = {"detect": 3e-3, "recognise": 4e-3, "face": 3e-3, "voice": 4e-3}
 
@@ -20,7 +20,7 @@ class Engine:
     def __init__(self, program, folder, threads, reuse=False):
         self.program, self.folder, self.threads = program, folder, threads
         self.reuse = reuse  # weights that lie there, of the same options as the caller says
-        self.batch = BATCH
+        self.batch, self.copies = BATCH, COPIES
         self.seconds = {}  # of training, by plan and part
 
     def path(self, *names):
@@ -63,8 +63,8 @@ class Engine:
         """Of each part: what it is shown, and what is right. Pictures come COPIES times, each time turned, mirrored and with its
         colours exchanged as chance has it: items have any colour and angle. Faces are upright and skin is skin: those are mirrored."""
         random = np.random.default_rng([seed, 77])
-        frames, item_map = np.concatenate([moments.frame] * COPIES), np.concatenate([moments.item_map] * COPIES)
-        kind, (faces, face_map) = np.concatenate([moments.kind] * COPIES), (frames.copy(), np.concatenate([moments.face_map] * COPIES))
+        frames, item_map = np.concatenate([moments.frame] * self.copies), np.concatenate([moments.item_map] * self.copies)
+        kind, (faces, face_map) = np.concatenate([moments.kind] * self.copies), (frames.copy(), np.concatenate([moments.face_map] * self.copies))
         for i in range(len(moments), len(frames)):
             turns, mirrored, colours = random.integers(4), random.integers(2), random.permutation(3)
             frames[i] = turned(frames[i][colours], turns, mirrored)

@@ -17,7 +17,11 @@ seeds differ.
 
 A moment is a highlight where an item is shown, a face is there and somebody speaks; its class is then 1 + the item's kind,
 else 0.
+
+`EASY` narrows some of these, and says to what; the size `test` alone draws from it, as its training takes seconds.
 """
+from collections import namedtuple
+
 import numpy as np
 
 SIDE = 48            # pixels, both ways
@@ -30,6 +34,20 @@ SIZES = 2            # classes of size a detector tells apart: below and above t
 SIZE_EDGE = 0.46     # of the side
 BOXES = (0.50, 0.78)  # side of the crop for each class of size, of the picture's
 CROP = 24            # pixels of what the recogniser gets
+
+# What the table above says of kinds, covered items, things around, diameters, blur (most), grain (most), voice over noise.
+World = namedtuple("World", "kinds covered around diameter blur grain voice_db")
+FULL = World(tuple(range(KINDS)), 0.3, 3, (0.30, 0.62), 1.2, 0.08, (-3, 15))
+EASY = World((0, 3), 0.0, 0, (0.40, 0.62), 0.4, 0.03, (9, 15))
+
+
+def words(world):
+    """What differs from the full world, for a report."""
+    kinds, least, most = len(world.kinds), *world.diameter
+    return (f"{kinds} of {KINDS} kinds of items, {100 * world.covered:.0f} % of them covered, at most {world.around} things around, diameters "
+            f"{least:.2f} to {most:.2f}, blur to {world.blur} pixels, grain to {world.grain}, voices {world.voice_db[0]} to "
+            f"{world.voice_db[1]} dB over noise")
+
 
 Y, X = np.mgrid[0:SIDE, 0:SIDE].astype(np.float32)
 
@@ -71,8 +89,8 @@ def paint(picture, mask, tint):
     picture += mask[None] * (tint[:, None, None] - picture)
 
 
-def draw_clutter(random, picture, background):
-    for _ in range(random.integers(0, 4)):
+def draw_clutter(random, picture, background, most):
+    for _ in range(random.integers(0, 1 + most)):
         u, v = turned(*random.uniform(0, SIDE, 2), random.uniform(0, np.pi))
         a, b = random.uniform(0.05, 0.22, 2) * SIDE
         if random.random() < 0.5:
@@ -82,8 +100,8 @@ def draw_clutter(random, picture, background):
         paint(picture, mask, away_from(random, background, 0.2))
 
 
-def draw_item(random, picture, kind, background):
-    diameter = random.uniform(0.30, 0.62)
+def draw_item(random, picture, kind, background, world):
+    diameter = random.uniform(*world.diameter)
     r = diameter * SIDE / 2
     cx, cy = random.uniform(r, SIDE - r, 2)
     u, v = turned(cx, cy, random.uniform(0, 2 * np.pi))
@@ -92,7 +110,7 @@ def draw_item(random, picture, kind, background):
     paint(picture, mask, tint)
     if kind >= 4:
         paint(picture, mask * (np.sin(u * 2 * np.pi / (0.5 * r)) > 0), away_from(random, tint))
-    if random.random() < 0.3:
+    if random.random() < world.covered:
         share = random.uniform(0.15, 0.40)
         u, v = turned(cx, cy, random.uniform(0, 2 * np.pi))
         paint(picture, soft(np.maximum(abs(u - random.uniform(-r, r) * (1 - share)) - share * r, abs(v) - 1.3 * r)), colour(random))
@@ -124,14 +142,14 @@ def blurred(picture, sigma):
     return picture
 
 
-def lit(random, picture):
-    picture = blurred(picture, random.uniform(0, 1.2))
+def lit(random, picture, world):
+    picture = blurred(picture, random.uniform(0, world.blur))
     picture = picture * np.exp(random.normal(0, 0.3)) * np.exp(random.normal(0, 0.1, 3))[:, None, None]
-    picture = picture + random.normal(0, random.uniform(0.01, 0.08), picture.shape)
+    picture = picture + random.normal(0, random.uniform(0.01, world.grain), picture.shape)
     return np.clip(picture * 255, 0, 255).astype(np.uint8)
 
 
-def draw_sound(random, speaks):
+def draw_sound(random, speaks, over_db):
     """Energies of bands, FRAMES x BANDS, as bytes: 16 for each factor of ten above the quietest."""
     centres = 80 * 2 ** (np.arange(BANDS) * 0.3)
     noise = random.gamma(2, 0.5, (FRAMES, BANDS)) * 10 ** random.uniform(-0.3, 0.3, BANDS)
@@ -146,7 +164,7 @@ def draw_sound(random, speaks):
             f = pitch * (1 + 0.15 * np.sin(2 * np.pi * t[step] * random.uniform(0.8, 1.2))) if speaks else pitch
             for harmonic in range(1, 9):
                 voice[step] += loud[step] * harmonic ** -tilt * np.exp(-(np.log2(centres / (f * harmonic)) / 0.25) ** 2)
-        voice *= noise.mean() / max(voice.mean(), 1e-9) * 10 ** (random.uniform(-3, 15) / 10)
+        voice *= noise.mean() / max(voice.mean(), 1e-9) * 10 ** (random.uniform(*over_db) / 10)
     return np.clip(32 * np.log10(1 + 10 * (noise + voice)), 0, 255).astype(np.uint8)
 
 
@@ -162,7 +180,8 @@ def cells_near(cx, cy):
 class Moments:
     """`count` moments of a seed: what devices see, and what is right."""
 
-    def __init__(self, seed, count, first=0):
+    def __init__(self, seed, count, first=0, world=FULL):
+        self.world = world
         self.frame = np.zeros((count, 3, SIDE, SIDE), np.uint8)
         self.sound = np.zeros((count, FRAMES, BANDS), np.uint8)
         self.kind = np.full(count, -1)  # of the item; -1: none
@@ -178,17 +197,17 @@ class Moments:
         background = colour(random)
         picture = np.ones((3, SIDE, SIDE), np.float32) * background[:, None, None]
         picture += (random.normal(0, 0.12) * (X / SIDE - 0.5) + random.normal(0, 0.12) * (Y / SIDE - 0.5))[None]
-        draw_clutter(random, picture, background)
+        draw_clutter(random, picture, background, self.world.around)
         if random.random() < 0.8:
             self.face[i] = 1
             self.face_map[i][cells_near(*draw_face(random, picture))] = 1
         if random.random() < 0.7:
-            self.kind[i] = random.integers(KINDS)
-            cx, cy, diameter = draw_item(random, picture, self.kind[i], background)
+            self.kind[i] = self.world.kinds[random.integers(len(self.world.kinds))]
+            cx, cy, diameter = draw_item(random, picture, self.kind[i], background, self.world)
             self.item_map[i][cells_near(cx, cy)] = 1 + (diameter >= SIZE_EDGE)
-        self.frame[i] = lit(random, picture)
+        self.frame[i] = lit(random, picture, self.world)
         self.voice[i] = random.random() < 0.8
-        self.sound[i] = draw_sound(random, self.voice[i])
+        self.sound[i] = draw_sound(random, self.voice[i], self.world.voice_db)
 
     def __len__(self):
         return len(self.answer)
