@@ -1,5 +1,6 @@
 """What the scores come to: accuracy with intervals, what is sent, what the cloud is spared, and how long a moment takes."""
 import math
+from collections import Counter
 
 import numpy as np
 
@@ -39,6 +40,21 @@ def judged(device, cloud, answer, threshold):
             "accuracy": {who: wilson(int(hits.sum()), len(hits)) for who, hits in right.items()},
             "within": paired(right["both"], right["cloud"]),
             "found": {who: wilson(int((hits & is_one).sum()), int(is_one.sum())) for who, hits in right.items()}}
+
+
+class Ends:
+    """What a fleet's moments end with: the answer of their records; where a moment that was sent was replayed, the cloud's over HTTP."""
+
+    def __init__(self):
+        self.counts = Counter()
+
+    def add(self, record):
+        is_asked = record["replayed"] and record["by"] != "device"
+        self.counts[record["moment"], None if is_asked else record["answer"]] += 1
+
+    def right(self, over_http, truth):
+        """How many are right. over_http: answers by moment."""
+        return sum(count for (moment, answer), count in self.counts.items() if (over_http[moment] if answer is None else answer) == truth[moment])
 
 
 def write_scores(path, device, cloud, answer):

@@ -15,8 +15,30 @@ from walle_stack import BIN, SOURCE
 
 sys.path[:0] = [os.path.join(SOURCE, "bench"), os.path.join(SOURCE, "bench", "highlights")]
 import numpy as np  # noqa: E402  pylint: disable=wrong-import-position
+import figures  # noqa: E402  pylint: disable=wrong-import-position
 from fleet import AGENT, AGENT_MOMENTS  # noqa: E402  pylint: disable=wrong-import-position
 import world  # noqa: E402  pylint: disable=wrong-import-position
+
+
+class Ends(unittest.TestCase):
+    def test_what_a_moment_ends_with(self):
+        """By hand: moments whose right answer is 3; over HTTP the cloud says 3 of moment 0 and 2 of moment 1."""
+        def right(moment, replayed, by, answer):
+            ends = figures.Ends()
+            ends.add({"moment": moment, "own": 1, "replayed": replayed, "by": by, "answer": answer})
+            return ends.right({0: 3, 1: 2}, [3, 3, 3, 3])
+        self.assertEqual(right(0, True, "cloud", 1), 1)               # replayed and sent: HTTP's counts
+        self.assertEqual(right(1, True, "cloud", 3), 0)
+        self.assertEqual(right(0, False, "device, no answer", 1), 0)  # asked in vain: the device's own
+        self.assertEqual(right(1, False, "cloud", 3), 1)              # what came, not what is scored elsewhere
+        self.assertEqual(right(2, True, "device", 3), 1)              # sure: never asked
+        self.assertEqual(right(0, True, "device", 1), 0)
+        both = figures.Ends()
+        for _ in range(2):
+            both.add({"moment": 1, "replayed": False, "by": "device", "answer": 3})
+        for _ in range(3):
+            both.add({"moment": 0, "replayed": True, "by": "cloud", "answer": 1})
+        self.assertEqual(both.right({0: 3}, [3, 3]), 5)
 
 
 class Highlights(unittest.TestCase):
@@ -100,6 +122,22 @@ class Highlights(unittest.TestCase):
         self.assertEqual(cloud["calls"], len({record["moment"] for record in self.records if record["by"] != "device" and record["device"] != AGENT}))
         self.assertEqual(cloud["other_answers"], 0)
         self.assertGreater(cloud["bytes_a_call"], 3 * world.SIDE ** 2)
+
+    def test_right_counts_what_moments_end_with(self):
+        """From the records, which are all there at this size: a replayed moment that was sent ends with the answer over HTTP."""
+        over_http = {int(row["moment"]): int(row["answer"]) for row in csv.DictReader(self.text("cloud.csv").splitlines())}
+        ends = [(over_http[record["moment"]] if record["replayed"] and record["by"] != "device" else record["answer"],
+                 int(self.test[record["moment"]]["label"])) for record in self.records if record["device"] != AGENT]
+        self.assertEqual(len(ends), self.result["fleet"]["moments"])
+        self.assertAlmostEqual(self.result["fleet"]["right"][0], sum(answer == label for answer, label in ends) / len(ends), places=9)
+
+    def test_rows_without_a_peer(self):
+        with open(os.path.join(os.path.dirname(self.out), "highlights.jsonl"), encoding="ascii") as file:
+            rows = {row["bench"]: row for row in map(json.loads, file)}
+        self.assertEqual(len(rows), 5)
+        for name, row in rows.items():
+            self.assertEqual(row["peer"], "cloud alone" if name == "highlights.accuracy" else None, row)
+            self.assertEqual((row["theirs"] is None, row["ratio"] is None), (row["peer"] is None,) * 2, row)
 
     def test_the_report_says_it(self):
         report = self.text("report.html")

@@ -3,7 +3,8 @@
 # asked. Without an answer from there the device's own stands.
 #
 # An answer is 0, no highlight, or 1 + the kind of the item that is shown. The threshold is the one
-# that `walle fallback threshold` chose; `./bench/run highlights` puts it into task.json.
+# that `walle fallback threshold` chose; `./bench/run highlights` puts it into a copy of task.json.
+# The models that task.json names are made by it too, they are not here: see docs/HIGHLIGHTS.md.
 import walle
 from walle import cloud, data
 from moment import Moment, weigh
