@@ -213,8 +213,9 @@ static void end_late(struct world *world, const struct ask *ask)
     rig_init(&late->rig);
     rig_start(&late->rig);
     rig_exchange_init(&late->exchange, GW_METHOD_POST, "/v2/models/gate/infer");
+    const struct gw_head nobody = {.proof = GW_PROOF_NONE};
     late->self = gw_infer_exchange_new(world->service, late->rig.worker.worker,
-                                       &late->exchange.exchange, &protocol);
+                                       &late->exchange.exchange, &nobody, &protocol);
     assert_non_null(late->self);
     late->done = late->self->ticket.done;
     late->self->ticket.done = late_done;
