@@ -41,7 +41,7 @@ from enrolled import read_listeners
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 DEVICES, DEVICES_QUICK, DEVICES_BUSINESS = 1000000, 20000, 10000
-INTERVAL_S = 45  # 1,000,000 devices / 45 s: 22,222 check-ins a second, of which no more than so many can bring an offer
+INTERVAL_S = 45  # a fleet that came at 25,000 a second comes back like that, as fast as the machine can take it
 RATE_BARS, MEMORY_BAR_MIB = {"root": 20000, "key": 5000}, 8192
 COVERAGE = 0.99
 CARRIERS, PER_CARRIER_LEAST, PER_CARRIER_MOST = 16, 1000, 60000  # connections that devices share; the last is the simulator's
