@@ -12,7 +12,7 @@ class BenchStack:
         self.bin = os.path.join(os.path.abspath(build), "bin")
         self.folder = tempfile.mkdtemp(prefix="walle-bench-")
         self.children = []
-        self.ports = {}
+        self.ports, self.url = {}, ""
 
     def close(self):
         for child in self.children:

@@ -34,7 +34,8 @@ def stages(devices):
     return [gray, {"name": "full", "kind": "full", "percent": 100, "min_sample": min(500, devices // 4), "min_dwell_s": 1, "max_failure": 0.05}]
 
 
-def release(stack, devices):
+def found(stack):
+    """A root of trust of two keys, at the gateway, that trusts two releasers, and a built task, pushed."""
     for name in ("a", "b", "ci", "lead"):
         stack.walle("key", "new", "--out", stack.path(name + ".key"))
     stack.walle("root", "init", "--out", stack.path("root.1"), "--key", stack.path("a.key"), "--key", stack.path("b.key"), "--release",
@@ -42,6 +43,9 @@ def release(stack, devices):
     stack.walle("root", "push", stack.path("root.1"))
     stack.walle("task", "build", os.path.join(ROOT, "conf/tasks/ipv"), "--out", stack.path("build"))
     stack.walle("task", "push", stack.path("build"))
+
+
+def release(stack, devices):
     with open(stack.path("stages.json"), "w", encoding="utf-8") as file:
         json.dump(stages(devices), file)
     stack.walle("rollout", "start", "ipv", "--build", stack.path("build"), "--stages", stack.path("stages.json"), "--key",
@@ -68,6 +72,7 @@ def play(stack, args, out, *where):
 
 def measure(stack, args):
     stack.start_gateway()
+    found(stack)
     release(stack, args.devices)
     stop(stack)
     shutil.copytree(stack.path("gateway"), stack.path("copy"))

@@ -76,8 +76,9 @@ static void parse_option(struct eng_session_options *options, const char *word)
 static int train(void *ctx)
 {
     struct ours *ours = ctx;
-    const struct eng_batch batch = {ours->arrays, eng_model_input_count(ours->model),
-                                    &ours->target};
+    const struct eng_batch batch = {.inputs = ours->arrays,
+                                    .input_count = eng_model_input_count(ours->model),
+                                    .target = &ours->target};
     if (eng_trainer_step(ours->trainer, &batch, &ours->loss, &ours->error) != BASE_OK) {
         worker_fail("%s", ours->error.text);
     }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The worked example: highlights in live streams, small models on devices, a big one in the cloud. Writes bench/out/highlights/report.html and bench/out/highlights.jsonl.
 
-    highlights_bench.py [--build DIR] [--size test|usual|large|published] [--devices N] [--real N] [--threads N] [--seed N] [--out DIR] [--reuse]
+    highlights_bench.py [--build DIR] [--size test|usual|large|published] [--devices N] [--real N] [--threads N] [--seed N] [--out DIR] [--reuse] [--no-fleet]
 
 Everything is made here: moments of streams that never were (bench/highlights/world.py says how they are drawn), networks
 (networks.py), their weights by `walle-engine train`, the threshold by `walle fallback threshold`, and an hour of streamers
@@ -39,19 +39,19 @@ BARS = {"sent": 0.15, "within": -0.01, "cloud_load": 0.85, "device_ms": 150}
 KEPT_REPLAYS = 5000  # records of replayed moments that are left beside the report
 REAL_MOMENTS = 400   # the camera of the few holds so many
 
-# plans of device and cloud; examples and epochs of each (pictures count COPIES times); moments of threshold and test; streamers that replay and run.
+# plans of device and cloud; examples and epochs of each (pictures count `copies` times); moments of threshold and test; streamers that replay and run.
 # `test` is for tests, sanitised programs among them: seconds of training, which find something in a world that is easier.
 SIZES = {
-    "test": {"plans": ("tiny", "small"), "examples": (800, 1200), "epochs": (8, 8), "batch": 8, "copies": 2, "world": world.EASY,
+    "test": {"plans": ("tiny", "small"), "examples": (500, 1200), "epochs": (6, 8), "batch": 8, "copies": 2, "world": world.EASY,
              "threshold": 1500, "test": 1500, "devices": 60, "real": 10},
-    "usual": {"plans": ("tiny", "small"), "examples": (6000, 8000), "epochs": (24, 30), "threshold": 5000, "test": 5000,
+    "usual": {"plans": ("tiny", "small"), "examples": (20000, 20000), "epochs": (3, 3), "copies": 3, "threshold": 25000, "test": 5000,
               "devices": 10000, "real": 100},
     "large": {"plans": ("small", "big"), "examples": (10000, 20000), "epochs": (8, 10), "threshold": 10000, "test": 10000,
               "devices": 10000, "real": 100},
     "published": {"plans": ("published", "published"), "examples": (10000, 20000), "epochs": (6, 10), "threshold": 10000,
                   "test": 10000, "devices": 10000, "real": 100},
 }
-SEED_TRAINING, SEED_THRESHOLD, SEED_TEST = 1, 2, 3  # the cloud's networks learn from the moments of the device's, and more
+SEED_TRAINING, SEED_THRESHOLD, SEED_TEST = 1, 2, 3
 
 
 def say(words):
@@ -80,7 +80,7 @@ class Example:
         return os.path.join(self.out, *names)
 
     def make(self, seed, count):
-        return world.Moments(seed, count, world=self.world)
+        return world.moments(seed, count, self.world, self.options.threads)
 
     def warning(self):
         """What is to be known of a size that does not measure the example; None of the others."""
@@ -92,14 +92,13 @@ class Example:
     # ---- Models and threshold
 
     def train(self):
-        self.weights = []
-        seed = self.seed(SEED_TRAINING)
-        for i, name in enumerate(self.size["plans"]):
-            say(f"training the networks of the {('device', 'cloud')[i]}, {name}")
-            examples = {}
-            if not self.engine.has(name):
-                examples = self.engine.examples(self.make(seed, self.size["examples"][i]), seed)
-            self.weights.append(self.engine.train_plan(name, examples, self.size["epochs"][i], seed))
+        """The cloud's networks learn from the moments of the device's, at some sizes from more."""
+        names, seed = self.size["plans"], self.seed(SEED_TRAINING)
+        say(f"training the networks of the device, {names[0]}, and of the cloud, {names[1]}")
+        drawn = self.make(seed, 0 if all(map(self.engine.has, names)) else max(self.size["examples"]))
+        plans = {name: (drawn.first(count), epochs) for name, count, epochs in zip(names, self.size["examples"], self.size["epochs"])}
+        trained = self.engine.train_plans(plans, seed)
+        self.weights = [trained[name] for name in names]
 
     def score(self, which, count):
         moments = self.make(self.seed(which), count)
@@ -256,11 +255,14 @@ class Example:
                 ratio = None if theirs is None else round(ours / theirs, 4)
                 file.write(json.dumps({"bench": bench, "ours": round(ours, 4), "peer": peer, "theirs": theirs, "unit": unit, "ratio": ratio,
                                        "better": better, "size": self.options.size}) + "\n")
-        with open(self.path("result.json"), "w", encoding="ascii") as file:
-            json.dump(self.results, file, indent=1, default=lambda value: value.item())  # of numpy
+        self.write_result()
         with open(self.path("report.html"), "w", encoding="utf-8") as file:
             file.write(report.page(list(self.sections())))
         say("report: " + self.path("report.html"))
+
+    def write_result(self):
+        with open(self.path("result.json"), "w", encoding="ascii") as file:
+            json.dump(self.results, file, indent=1, default=lambda value: value.item())  # of numpy
 
     def sections(self):
         judged, fleet = self.judged, self.results["fleet"]
@@ -294,10 +296,13 @@ class Example:
             report.table(["", "answers right", "highlights found and named"],
                          [(who, report.share(judged["accuracy"][key]), report.share(judged["found"][key])) for who, key in
                           (("device alone", "device"), ("cloud alone", "cloud"), ("both", "both"))])
-        yield "Cloud", report.paragraph(
+        coverage = self.results["coverage"]
+        yield "Cloud", report.bars([("calls, cloud alone", 100, None, None), ("calls, both", *(100 * value for value in judged["sent"]))], "%",
+                                   100) + report.bars([("covered, cloud alone", 1, None, None), ("covered, both", coverage, None, None)],
+                                                      "streamers", coverage) + report.paragraph(
             f"Calls saved: {100 * self.results['cloud_load_saved']:.1f} %. For the calls that the cloud alone needs for one streamer, "
-            f"{self.results['coverage']:.2f} streamers are covered; highlights found for each call: "
-            f"{self.results['coverage'] * judged['found']['both'][0] / judged['found']['cloud'][0]:.2f} times as many. Both count calls "
+            f"{coverage:.2f} streamers are covered; highlights found for each call: "
+            f"{coverage * judged['found']['both'][0] / judged['found']['cloud'][0]:.2f} times as many. Both count calls "
             f"alone, not the tunnel and the release.") + report.paragraph(
             f"{self.results['cloud']['calls']} calls of the gateway's inference service, each of {self.results['cloud']['bytes_a_call']:,} "
             f"bytes: p50 {self.results['cloud']['p50_ms']:.2f} ms, p99 {self.results['cloud']['p99_ms']:.2f} ms on this machine, load "
@@ -342,7 +347,8 @@ class Example:
             for part in networks.PARTS:
                 count, products = networks.parameters_and_products(part, networks.PLANS[name])
                 seconds = self.engine.seconds.get((name, part))
-                yield name, part, f"{count:,}", f"{products / 1e6:.3f}", "no" if seconds is None else f"{seconds:.0f} s"
+                trained = f"{seconds:.0f} s" if seconds is not None else "earlier" if self.engine.has(name) else "no"
+                yield name, part, f"{count:,}", f"{products / 1e6:.3f}", trained
 
     def run(self):
         began = time.monotonic()
@@ -351,11 +357,14 @@ class Example:
         fleet = Fleet(self.options.build)
         try:
             self.train()
+            self.choose(fleet)
+            self.test()
+            if self.options.no_fleet:
+                self.write_result()
+                return
             repository = fleet.path("models")
             write_repository(repository, self.plans[1], self.weights[1])
             fleet.begin(repository)
-            self.choose(fleet)
-            self.test()
             self.play(fleet)
             self.ask_cloud(fleet)
             self.times(fleet)
@@ -371,10 +380,11 @@ def main():
     parser.add_argument("--size", choices=SIZES, default="usual", help="of networks, training and fleet (usual)")
     parser.add_argument("--devices", type=int, help="streamers")
     parser.add_argument("--real", type=int, help="of those, how many run the models")
-    parser.add_argument("--threads", type=int, default=1, help="of training (1)")
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="networks that are trained, or blocks of moments drawn, at once (all cores)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", default=os.path.join(HERE, "out", "highlights"), help="folder of the report")
     parser.add_argument("--reuse", action="store_true", help="do not train again what --out holds from the same size and seed")
+    parser.add_argument("--no-fleet", action="store_true", help="end with the scores of the test (result.json); --reuse goes on from there")
     options = parser.parse_args()
     if options.build is None:
         found = shutil.which("walle")

@@ -3,18 +3,21 @@
 
     inference_bench.py --build DIR [--only PREFIX] [--models A,B] [--rounds N] [--overload-s N] [--long] [--quick]
 
-All of it takes about ten minutes; --long takes an hour, and its figures vary less.
+All of it takes about fifteen minutes; --long takes an hour, and its figures vary less. `calls` is how many the least of a row's
+loads counted: a p99 of fewer than 100 is the slowest call. What is missing (npm, its registry, h2load, root) is said, and
+its rows are left out.
 
 Both servers get the same calls (Open Inference Protocol, binary tensors, batch 1, HTTP/1.1 kept alive) from walle-infer-load,
 which has the last core to itself; the server has the others. The peer is npm's onnxruntime-node in Node's plain http module
 (bench/inference/peer_server.js), a process for each core with one thread, or one process with a thread for each core: the
-faster. Ours calls models alone ("") or puts up to 8 calls together that came within 1 ms (".batched"). Rounds alternate
-between the servers; a figure is the median, the spread (max - min) / median. Outputs are compared before.
+faster. Ours calls models alone ("") or puts up to 8 calls together that wait, as far as that pays (".batched"). Rounds
+alternate between the servers; a figure is the median, the spread (max - min) / median. Outputs are compared before.
 
 inference.MODEL[.batched].saturation  answers a second, closed loop, 16 callers
 inference.MODEL.h2.saturation         the same by h2load, in HTTP/2: one connection, 16 streams; beside: the peer in HTTP/1.1
 inference.MODEL[.batched].throughput  answers a second, calls at random times: the peer at 0.8 of its saturation, ours at the
-                                      highest of several shares of its own at which p99 is no worse than the peer's then
+                                      highest of several shares of its own, found by halving, at which p99 is no worse than
+                                      the peer's then
 inference.MODEL[.batched].p99_at_half p99 of calls at random times, at half of the peer's saturation on both sides
 inference.overhead                    DIN: median of a call, one caller, less the median of a run of the bare engine; bar: 60 us
 inference.overload.goodput            ResNet-50 at ten times its capacity, a queue of 16: answers a second; beside: its capacity
@@ -27,6 +30,7 @@ Latency is from the time the call was meant to begin. `ratio` is ours / theirs.
 import argparse
 import http.client
 import json
+import math
 import os
 import re
 import shutil
@@ -51,10 +55,13 @@ MODELS = ["resnet50", "bert_squad", "din", "mobilenetv2"]
 PEER = "onnxruntime-node@1.30.0"
 PEER_FOLDER = os.path.join(HERE, "..", "build", "onnxruntime-node")
 DATATYPES = {"float32": "FP32", "int64": "INT64"}
-BATCHED = "max_batch = 8\nbatch_delay_us = 1000\n"
+BATCHED = "max_batch = 8\nwarm_rows = 1, 2, 4, 8\n"
 CALLERS, CONNECTIONS = 16, 512
 PEER_SHARE = 0.8
-OUR_SHARES = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)
+OUR_SHARES = (0.3, 0.5, 0.6, 0.7, 0.8, 0.87, 0.94)
+CALLS_OPEN = 30  # at random times, of a model however slow it is
+SECONDS_CLOSED_MAX = 64
+FAST = 500  # calls a second: from there on two rounds are made, below one
 ERROR_MAX = 1e-4  # of the largest output
 OVERLOADED, OVERLOAD_CONF, OVERLOAD_TIMES = "resnet50", "queue = 16\n", 10
 
@@ -150,10 +157,20 @@ class Bench:
                     return Server("walle", child, int(words[2].rpartition(":")[2]), file.readline().strip())
         raise SystemExit("bench: walle-infer did not start")
 
-    def peer(self, name, processes, threads):
+    @staticmethod
+    def fetch_peer():
+        """None, or why there is no peer."""
+        missing = [program for program in ("npm", "node") if shutil.which(program) is None]
+        if missing:
+            return f"{missing[0]} is not installed"
         if not os.path.isdir(os.path.join(PEER_FOLDER, "node_modules", "onnxruntime-node")):
-            subprocess.run(["npm", "install", "--ignore-scripts", "--no-save", "--no-audit", "--no-fund", "--silent", "--prefix",
-                            PEER_FOLDER, PEER], check=True)
+            got = subprocess.run(["npm", "install", "--ignore-scripts", "--no-save", "--no-audit", "--no-fund", "--silent", "--prefix",
+                                  PEER_FOLDER, PEER], check=False)
+            if got.returncode != 0:
+                return f"npm's registry does not give {PEER} to this machine"
+        return None
+
+    def peer(self, name, processes, threads):
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
             port = listener.getsockname()[1]
@@ -186,11 +203,11 @@ class Bench:
             file.write(body)
         return path, head
 
-    def command(self, server, name, call, seconds, rate=0, warm=1):
+    def command(self, server, name, call, seconds, rate=0, warm=1, seed=1):
         path, head = call
         lines = [*server.headers, f"inference-header-content-length: {head}"]
         return ["taskset", "-c", self.load_core, self.program("walle-infer-load"), "-b", path,
-                *(word for line in lines for word in ("-H", line)), "-t", str(int(seconds)), "-w", str(warm),
+                *(word for line in lines for word in ("-H", line)), "-t", str(math.ceil(seconds)), "-w", str(warm), "-s", str(seed),
                 *(("-r", str(max(int(rate), 1)), "-c", str(CONNECTIONS)) if rate else ("-c", str(CALLERS))),
                 f"http://127.0.0.1:{server.port}/v2/models/{name}/infer"]
 
@@ -244,7 +261,7 @@ class Bench:
                "ratio": round(ratio, 4), "better": better, "detail": detail}
         self.out.write(json.dumps(row) + "\n")
         self.out.flush()
-        print(f"{bench:42} {ours:11.4g} {theirs:11.4g} {unit:10} {ratio:7.3f}  {peer}", flush=True)
+        print(f"{bench:42} {ours:11.4g} {theirs:11.4g} {unit:10} {ratio:7.3f} {detail.get('calls', ''):>7}  {peer}", flush=True)
 
     def report_all(self, bench, ours, peer, theirs, unit, better, **detail):
         self.report(bench, statistics.median(ours), peer, statistics.median(theirs), unit, better, spread=spread(ours),
@@ -254,86 +271,106 @@ class Bench:
         return name.startswith(self.options.only) or self.options.only.startswith(name)
 
     def seconds(self, rate):
-        """Long enough for the calls that a p99 needs."""
-        return min(max(self.options.calls / rate, self.options.seconds), self.options.seconds_max)
+        """Of an open load: long enough for the calls that a p99 needs."""
+        return max(min(self.options.calls / rate, self.options.seconds_max), self.options.seconds, CALLS_OPEN / rate)
 
-    def within(self, server, name, call, capacity, bound_us):
-        """The rate at the last share of `capacity`, as they rise, whose p99 is at most `bound_us`; 0: the first one's is over it.
-        Not the highest of all that are: where p99s are noisy, more tries would be in our favour."""
-        best = 0
-        for share in OUR_SHARES:
-            rate = capacity * share
-            result = self.load(server, name, call, self.seconds(rate), rate=rate)
-            if result["shed"] or result["unanswered"] or result["p99_us"] > bound_us:
-                break
-            best = result["rate"]
+    def within(self, server, name, call, capacity, bound):
+        """(rate, calls) at the highest share of `capacity`, as halving finds it, at which p99 is no worse than that of `bound`, the
+        peer's load, with calls at the same times but for the rate; (0, 0): at none."""
+        low, high, best = 0, len(OUR_SHARES), (0, 0)
+        while low < high:
+            middle = (low + high) // 2
+            rate = capacity * OUR_SHARES[middle]
+            result = self.load(server, name, call, self.seconds(rate), rate=rate, seed=bound["seed"], warm=0)
+            if result["shed"] or result["unanswered"] or result["p99_us"] > bound["p99_us"]:
+                high = middle
+            else:
+                low, best = middle + 1, (result["rate"], result["ok"])
         return best
 
     def of_model(self, name):
         prefix = f"inference.{name}"
-        if not self.wanted(prefix):
-            return
         call = self.write_call(name)
         ours = {"": self.ours(name), ".batched": self.ours(name, BATCHED)}
         peer = self.best_peer(name, call)
         servers = [*ours.values(), peer]
         self.compare_answers(servers, name, call)
-        capacity = self.saturation(prefix, name, call, ours, peer)
-        self.throughput(prefix, name, call, ours, peer, capacity)
-        self.at_half(prefix, name, call, ours, peer, capacity[peer])
+        fast = self.load(peer, name, call, 2)["rate"] >= FAST
+        rounds = self.options.rounds or (2 if fast else 1)
+        capacity = self.saturation(prefix, name, call, ours, peer, rounds)
+        self.throughput(prefix, name, call, ours, peer, capacity, rounds)
+        self.at_half(prefix, name, call, ours, peer, capacity[peer], rounds)
         for server in servers:
             self.stop(server.child)
 
-    def saturation(self, prefix, name, call, ours, peer):
+    def saturation(self, prefix, name, call, ours, peer, rounds):
         rates = {server: [] for server in (*ours.values(), peer)}
-        for _ in range(self.options.rounds):
+        calls, seconds, needed = [], self.options.seconds, self.options.calls_closed
+        for _ in range(rounds):
             for server, values in rates.items():
-                values.append(self.load(server, name, call, self.options.seconds)["rate"])
+                rate = self.load(server, name, call, seconds)["rate"]
+                while rate * seconds < needed and seconds < SECONDS_CLOSED_MAX:
+                    seconds = min(max(2 * seconds, math.ceil(needed / max(rate, 1))), SECONDS_CLOSED_MAX)
+                    rate = self.load(server, name, call, seconds)["rate"]
+                if rate == 0:
+                    raise SystemExit(f"bench: {server.name}, {name}: no answer in {seconds} s")
+                values.append(rate)
+                calls.append(round(rate * seconds))
         for kind, server in ours.items():
-            self.report_all(f"{prefix}{kind}.saturation", rates[server], peer.name, rates[peer], "calls/s", "higher")
-        h2 = [self.load_h2(ours[""], name, call, self.options.seconds) for _ in range(self.options.rounds)]
-        self.report_all(f"{prefix}.h2.saturation", h2, peer.name + ", HTTP/1.1", rates[peer], "calls/s", "higher")
+            self.report_all(f"{prefix}{kind}.saturation", rates[server], peer.name, rates[peer], "calls/s", "higher", calls=min(calls))
+        if shutil.which("h2load") is None:
+            print(f"inference_bench: h2load is not installed; {prefix}.h2.saturation is left out", file=sys.stderr)
+        else:
+            h2 = [self.load_h2(ours[""], name, call, math.ceil(seconds)) for _ in range(rounds)]
+            self.report_all(f"{prefix}.h2.saturation", h2, peer.name + ", HTTP/1.1", rates[peer], "calls/s", "higher")
         return {server: statistics.median(values) for server, values in rates.items()}
 
-    def throughput(self, prefix, name, call, ours, peer, capacity):
-        rates, bounds = {server: [] for server in (*ours.values(), peer)}, []
-        for _ in range(self.options.rounds):
+    def throughput(self, prefix, name, call, ours, peer, capacity, rounds):
+        rates, bounds, calls = {server: [] for server in (*ours.values(), peer)}, [], []
+        for seed in range(1, rounds + 1):
             rate = capacity[peer] * PEER_SHARE
-            result = self.load(peer, name, call, self.seconds(rate), rate=rate)
-            rates[peer].append(result["rate"])
-            bounds.append(result["p99_us"])
+            bound = self.load(peer, name, call, self.seconds(rate), rate=rate, seed=seed, warm=0) | {"seed": seed}
+            rates[peer].append(bound["rate"])
+            bounds.append(bound)
+            calls.append(bound["ok"])
             for server in ours.values():
-                rates[server].append(self.within(server, name, call, capacity[server], bounds[-1]))
+                rate, ok = self.within(server, name, call, capacity[server], bound)
+                rates[server].append(rate)
+                calls += [ok] if ok else []
         for kind, server in ours.items():
-            self.report_all(f"{prefix}{kind}.throughput", rates[server], peer.name, rates[peer], "calls/s", "higher",
-                            p99_us=bounds)
+            self.report_all(f"{prefix}{kind}.throughput", rates[server], peer.name, rates[peer], "calls/s", "higher", calls=min(calls),
+                            p99_us=[bound["p99_us"] for bound in bounds])
 
-    def at_half(self, prefix, name, call, ours, peer, capacity):
-        times, rate = {server: [] for server in (*ours.values(), peer)}, capacity / 2
-        for _ in range(self.options.rounds):
+    def at_half(self, prefix, name, call, ours, peer, capacity, rounds):
+        times, rate, calls = {server: [] for server in (*ours.values(), peer)}, capacity / 2, []
+        for seed in range(1, rounds + 1):
             for server, values in times.items():
-                values.append(self.load(server, name, call, self.seconds(rate), rate=rate)["p99_us"] / 1000)
+                result = self.load(server, name, call, self.seconds(rate), rate=rate, seed=seed, warm=0)
+                values.append(result["p99_us"] / 1000)
+                calls.append(result["ok"])
         for kind, server in ours.items():
-            self.report_all(f"{prefix}{kind}.p99_at_half", times[server], peer.name, times[peer], "ms", "lower", rate=rate)
+            self.report_all(f"{prefix}{kind}.p99_at_half", times[server], peer.name, times[peer], "ms", "lower", calls=min(calls), rate=rate)
 
     def overhead(self):
         if not self.wanted("inference.overhead"):
             return
         call = self.write_call("din")
-        server, peer = self.ours("din"), self.peer("din", 1, 1)
+        server, peer = self.ours("din"), None if self.fetch_peer() else self.peer("din", 1, 1)
         inputs = os.path.join(self.folder, "din-inputs")
         write_arrays(inputs, make_models.inputs_of(self.model("din"), 1, 1).items())
         engine = Worker("engine", ["taskset", "-c", self.cores, self.program("engine_worker"), self.model("din"), inputs, "1"], 1)
         through, bare, theirs = [], [], []
-        for _ in range(self.options.rounds):
+        for _ in range(self.options.rounds or 3):
             through.append(self.one_caller(server, call))
             bare.append(statistics.median(engine.run(5000)) * 1000)
-            theirs.append(self.one_caller(peer, call))
+            if peer is not None:
+                theirs.append(self.one_caller(peer, call))
         engine.close()
         self.report("inference.overhead", statistics.median(through) - statistics.median(bare), "bar", 60, "us", "lower",
                     call_us=through, engine_us=bare, node_call_us=theirs)
-        self.stop(server.child)
-        self.stop(peer.child)
+        for each in (server, peer):
+            if each is not None:
+                self.stop(each.child)
 
     def one_caller(self, server, call):
         command = self.command(server, "din", call, self.options.seconds) + ["-c", "1"]
@@ -350,7 +387,7 @@ class Bench:
             return
         first, usual = (self.write_call(OVERLOADED, 1, priority) for priority in (0, 1))
         server, short = self.ours(OVERLOADED, OVERLOAD_CONF), self.options.seconds
-        capacity = statistics.median(self.load(server, OVERLOADED, usual, short)["rate"] for _ in range(self.options.rounds))
+        capacity = statistics.median(self.load(server, OVERLOADED, usual, short)["rate"] for _ in range(self.options.rounds or 3))
         seconds = self.seconds(capacity / 10)
         before = self.load(server, OVERLOADED, usual, seconds, rate=capacity / 2)
         calm = self.together(server, (first, usual), (capacity / 10, capacity / 2), seconds)
@@ -371,27 +408,32 @@ def main():
     parser.add_argument("--build", required=True)
     parser.add_argument("--only", default="inference.", help="only benches whose name starts so")
     parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, help=f"default 2, of models below {FAST} calls a second 1")
     parser.add_argument("--seconds", type=int, default=2, help="of a load, at least")
-    parser.add_argument("--calls", type=int, default=300, help="of an open load, at least, within --seconds-max")
-    parser.add_argument("--seconds-max", type=int, default=4, help="of an open load, at most")
-    parser.add_argument("--overload-s", type=int, help="default 20, long 60, quick 5")
+    parser.add_argument("--calls", type=int, default=1000, help="of an open load, at least, within --seconds-max")
+    parser.add_argument("--seconds-max", type=int, default=6, help=f"of an open load that has {CALLS_OPEN} calls then, at most")
+    parser.add_argument("--overload-s", type=int, help="default 60, quick 5")
     parser.add_argument("--long", action="store_true")
     parser.add_argument("--work", help="folder of the models; default: in the build")
     parser.add_argument("--out", default=os.path.join(HERE, "out", "inference.jsonl"))
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
+    options.calls_closed = 8 if options.quick else 24
     if options.quick:
         options.rounds, options.seconds, options.calls, options.seconds_max = 1, 2, 50, 5
     if options.long:
         options.rounds, options.seconds, options.calls, options.seconds_max = 5, 5, 1000, 60
     if options.overload_s is None:
-        options.overload_s = 5 if options.quick else 60 if options.long else 20
+        options.overload_s = 5 if options.quick else 60
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the servers end with it
     bench = Bench(options)
-    print(f"{'bench':42} {'ours':>11} {'theirs':>11} {'unit':10} {'ratio':>7}  peer")
+    print(f"{'bench':42} {'ours':>11} {'theirs':>11} {'unit':10} {'ratio':>7} {'calls':>7}  peer")
     try:
-        for name in options.models.split(","):
+        names = [name for name in options.models.split(",") if bench.wanted(f"inference.{name}")]
+        missing = bench.fetch_peer() if names else None
+        if missing:
+            print(f"inference_bench: {missing}: rows beside ONNX Runtime are left out", file=sys.stderr)
+        for name in names if missing is None else []:
             bench.of_model(name)
         bench.overhead()
         bench.overload()

@@ -8,7 +8,7 @@
 // and a hash is what it is hoped to be, which is how content was run before it was proven. The
 // first runs copy and hash the model, and make its template; they are not counted but for the
 // first.
-#include "posix/run/posix_task.h"
+#include "posix/run/posix_tasks.h"
 #include "posix/store/posix_storage.h"
 
 #include "core/base/runtime.h"
@@ -38,7 +38,7 @@ static const char program_text[] = "import walle\n"
 struct bench {
     struct event_base *base;
     struct posix_storage *storage;
-    struct posix_task *task;
+    struct posix_tasks *tasks;
     struct dev_ports ports;
     struct dev_crypto_port hopeful;
     struct dev_storage_port stored;
@@ -227,12 +227,12 @@ static void device_open(struct bench *bench, const char *dir, const char *runner
     bench->stored = posix_storage_table(bench->storage);
     const struct posix_task_options options = {
         .base = bench->base, .runner_path = runner_path, .ctx = bench, .woke = woke};
-    need(posix_task_new(&options, &bench->task, &error), error.text);
+    need(posix_tasks_new(&options, 1, &bench->tasks, &error), error.text);
     bench->ports = (struct dev_ports){
         .clock = *base_clock_real(),
         .random = base_prng_port(&bench->prng),
         .http = {.ctx = bench, .start = http_start, .cancel = http_cancel},
-        .task = posix_task_table(bench->task),
+        .task = posix_tasks_table(bench->tasks),
         .app = bench,
         .on_result = on_result,
     };
@@ -243,7 +243,7 @@ static void device_open(struct bench *bench, const char *dir, const char *runner
     need(memory != NULL ? dev_init(memory, size, &config, &bench->ports, &bench->runtime)
                         : BASE_ERR_NOMEM,
          "runtime");
-    posix_task_attach(bench->task, bench->runtime);
+    posix_tasks_attach(bench->tasks, bench->runtime);
     need(dev_boot(bench->runtime), "boot");
 }
 
@@ -346,7 +346,7 @@ int main(int argc, char **argv)
     device_give(&bench);
     measure(&bench, (size_t)rounds, script, model);
     dev_stop(bench.runtime);
-    posix_task_free(bench.task);
+    posix_tasks_free(bench.tasks);
     posix_storage_free(bench.storage);
     event_base_free(bench.base);
     (void)snprintf(command, sizeof(command), "rm -r %s", dir);

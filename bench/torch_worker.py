@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Benchmark worker that runs one of the benchmark's ONNX models in PyTorch (torch_worker.py MODEL INPUTS THREADS
-[train [classes=N] [probabilities]]).
+[cuda | train [classes=N] [probabilities]]).
 
 The graph is rebuilt operator by operator, traced, frozen and passed through optimize_for_inference: what PyTorch calls
 its best for inference on a CPU (its convolutions run in oneDNN). With `train`, a run is one step of SGD on cross-entropy,
-as engine_worker.c does it. Protocol: worker_io.h.
+as engine_worker.c does it. With `cuda` the module is on the GPU, in float32 without TF32; a run copies the inputs there
+and the outputs back, as an engine's caller has to. Protocol: worker_io.h.
 """
 import resource
 import sys
@@ -185,6 +186,17 @@ def trainer(model_path, inputs, words):
     return step
 
 
+def on_gpu(model_path, inputs):
+    """A function from inputs of the host to outputs there."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = True
+    there = [x.cuda() for x in inputs]
+    module = torch.jit.trace(Graph(onnx.load(model_path)).eval().cuda(), there, check_trace=False)
+    module = torch.jit.freeze(module)
+    return lambda *arguments: [y.cpu() for y in module(*[x.cuda() for x in arguments])]
+
+
 def main():
     model_path, folder, threads = sys.argv[1:4]
     torch.set_num_threads(int(threads))
@@ -194,6 +206,10 @@ def main():
         return
     begin = time.perf_counter_ns()
     with torch.inference_mode():
+        if "cuda" in sys.argv[4:]:
+            module = on_gpu(model_path, inputs)
+            serve(module, inputs, (time.perf_counter_ns() - begin) // 1000)
+            return
         module = torch.jit.trace(Graph(onnx.load(model_path)).eval(), inputs, check_trace=False)
         module = torch.jit.optimize_for_inference(torch.jit.freeze(module))
         serve(module, inputs, (time.perf_counter_ns() - begin) // 1000)

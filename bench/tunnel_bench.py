@@ -70,11 +70,11 @@ def urgent(yes):
 class Link:
     """Two namespaces and what joins them."""
 
-    def __init__(self, program, seed):
+    def __init__(self, program, seed, loss_ppm=LOSS_PPM):
         self.remove()
         for name in NAMES:
             run("ip", "netns", "add", name)
-        self.process = subprocess.Popen([program, *NAMES, "--delay-us", str(DELAY_US), "--loss-ppm", str(LOSS_PPM), "--seed", str(seed)],
+        self.process = subprocess.Popen([program, *NAMES, "--delay-us", str(DELAY_US), "--loss-ppm", str(loss_ppm), "--seed", str(seed)],
                                         stdout=subprocess.PIPE, text=True)
         if self.process.stdout.readline() != "ready\n":
             raise OSError("the link emulator did not start")

@@ -99,8 +99,8 @@ enum pol_reason pol_stages_check(const struct pol_stage *stages, uint32_t count)
         uint32_t cond_index;
         if ((unsigned)stage->kind >= POL_STAGE_KIND_COUNT ||
             pol_target_check(&stage->audience, &cond_index) != POL_REASON_MATCHED ||
-            !conduct_ok(stage) || !shadow_ok(stage, i + 1 == count) ||
-            !guard_ok(stage, i + 1 == count)) {
+            !conduct_ok(stage) || !pol_fallback_limits_check(&stage->cloud) ||
+            !shadow_ok(stage, i + 1 == count) || !guard_ok(stage, i + 1 == count)) {
             return POL_REASON_STAGES_INVALID;
         }
     }

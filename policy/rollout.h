@@ -18,6 +18,7 @@
 #ifndef POL_ROLLOUT_H
 #define POL_ROLLOUT_H
 
+#include "policy/fallback/fallback_gate.h"
 #include "policy/gate.h"
 #include "policy/pace.h"
 #include "policy/target.h"
@@ -87,7 +88,8 @@ struct pol_stage {
     // its time, or of its memory, is a failure. 0: not judged.
     uint16_t shadow_slow_percent;
     uint16_t shadow_memory_percent;
-    uint32_t tolerance_count; // of a shadow stage: none, results must be the same
+    struct pol_fallback_limits cloud; // of each device's decisions between device and cloud
+    uint32_t tolerance_count;         // of a shadow stage: none, results must be the same
     struct pol_tolerance tolerances[POL_TOLERANCES_MAX];
 };
 

@@ -6,11 +6,11 @@
 # Headers lie under include/walle: -I that folder, then #include "posix/posix_port.h".
 include(GNUInstallDirs)
 
-set(WALLE_HEADERS_device/include/device cloud.h device.h port.h state_record.h)
+set(WALLE_HEADERS_device/include/device blobs.h cloud.h device.h port.h state_record.h)
 set(WALLE_HEADERS_device/pipeline/record record.h)
 set(WALLE_HEADERS_device/port/posix posix_port.h posix_enroll.h)
 set(WALLE_HEADERS_device/wire attrs.h digest.h enrolment.h manifest.h outcome.h report.h tolerance.h)
-set(WALLE_HEADERS_device/wire/cloud tensor_call.h)
+set(WALLE_HEADERS_device/wire/cloud cloud_counts.h tensor_call.h)
 set(WALLE_HEADERS_device/wire/trust root.h statement.h)
 set(WALLE_HEADERS_engine/base cursor.h error.h log.h ports.h span.h status.h str.h)
 foreach(folder device/include/device device/pipeline/record device/port/posix device/wire device/wire/cloud device/wire/trust engine/base)
@@ -60,7 +60,7 @@ function(walle_pkgconfig name target description requires libs)
 endfunction()
 
 set(core_requires libxxhash)
-set(device_requires libevent_core libevent_extra libevent_pthreads libnghttp2 openssl libzstd lmdb libxxhash libprotobuf-c)
+set(device_requires libevent_core libevent_extra libevent_pthreads libnghttp2 openssl libzstd lmdb libxxhash libprotobuf-c libjpeg libpng)
 walle_pkgconfig(walle-device walle-device-posix "Walle's device runtime with its Linux port" "${device_requires}" "-pthread -ldl -lm")
 walle_pkgconfig(walle-device-core walle-device-core "Walle's device runtime, for an app with ports of its own" "${core_requires}" "-lm")
 
@@ -80,5 +80,15 @@ configure_package_config_file(.ci/cmake/walle-device-config.cmake.in ${CMAKE_BIN
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/walle-device-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/walle-device-config.cmake ${CMAKE_BINARY_DIR}/walle-device-config-version.cmake DESTINATION ${package})
 
-install(TARGETS walle-gateway walle-infer walle walle-store-tool walle-fleet-sim walle-device walle-task-runner walle-engine-cli
+# Programs with the engine look for the library of CUDA kernels beside them, wherever they are moved to. As an RPATH of
+# the older kind, which holds for whoever in the process opens a library: a sanitizer's dlopen does, in its place.
+foreach(program walle-gateway walle-infer walle-engine-cli)
+    target_link_options(${program} PRIVATE -Wl,--disable-new-dtags)
+    set_target_properties(${program} PROPERTIES BUILD_RPATH "$ORIGIN/../lib" INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+endforeach()
+if(TARGET walle-engine-cuda)
+    install(TARGETS walle-engine-cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT engine)
+endif()
+install(TARGETS walle-engine-cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT engine)
+install(TARGETS walle-gateway walle-infer walle walle-store-tool walle-fleet-sim walle-device walle-task-runner
     RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

@@ -18,16 +18,16 @@ import world
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "models"))
 from graph_builder import GraphBuilder  # noqa: E402  pylint: disable=wrong-import-position
 
-# detect: channels at strides 2, 4 and 8, then of each further layer. recognise, face: channels of the first layer and of
-# each block. voice: the width of the GRU.
-Plan = namedtuple("Plan", "detect recognise face voice")
+# look: how many pixels, both ways, are one to the detectors. detect: channels at strides 2, 4 and 8, then of each further
+# layer. recognise, face: channels of the first layer and of each block. voice: the width of the GRU.
+Plan = namedtuple("Plan", "look detect recognise face voice")
 PARTS = ("detect", "recognise", "face", "voice")
 PLANS = {
-    "tiny": Plan((8, 16, 24, 24), (16, 32, 64, 64), (8, 16, 24, 24), 12),
-    "small": Plan((12, 24, 48, 48), (16, 32, 64, 96, 96), (8, 16, 32, 32), 42),
-    "big": Plan((24, 48, 96, 96, 96), (32, 64, 128, 192, 192), (16, 32, 64, 64), 64),
+    "tiny": Plan(2, (8, 16, 24, 24), (16, 32, 48, 64, 64, 64), (8, 16, 24, 24), 12),
+    "small": Plan(1, (12, 24, 40, 40), (24, 48, 64, 96, 128, 128), (8, 16, 32, 32), 42),
+    "big": Plan(1, (24, 48, 96, 96, 96), (32, 64, 128, 192, 192), (16, 32, 64, 64), 64),
     # As many parameters as the published models have: 8.15 M, 10.87 M, 2.06 M, 8 K.
-    "published": Plan((64, 128, 256, 496, 496, 496, 496), (32, 128, 256, 512, 512, 1024, 1024, 2504, 2504),
+    "published": Plan(1, (64, 128, 256, 496, 496, 496, 496), (32, 128, 256, 512, 512, 1024, 1024, 2504, 2504),
                       (32, 64, 128, 256, 512, 512, 512, 512, 512, 512, 512, 512), 42),
 }
 
@@ -61,19 +61,35 @@ class Network(GraphBuilder):
         return self.dense(x, width_in, width_out)
 
 
-def scaled(g, x):
-    """Bytes of a picture as numbers around 0."""
-    x = g.op("Cast", x, to=TensorProto.FLOAT)
-    return g.op("Mul", g.op("Sub", x, g.scalar(110.0)), g.scalar(1 / 64))
+def seen(g, picture, look=1):
+    """What a network sees of a picture of any light: mean 0, variance 1, `look` pixels of it both ways averaged."""
+    x = picture
+    if look > 1:
+        x = g.op("AveragePool", x, kernel_shape=[look, look], strides=[look, look])
+    x = g.op("Sub", x, g.op("ReduceMean", x, axes=[1, 2, 3], keepdims=1))
+    power = g.op("ReduceMean", g.op("Mul", x, x), axes=[1, 2, 3], keepdims=1)
+    return g.op("Div", x, g.op("Sqrt", g.op("Add", power, g.scalar(16.0))))
 
 
-def add_detect(g, frame, channels):
-    """Scores of background and of each class of size, at every cell."""
-    x, side, before = scaled(g, frame), world.SIDE, 3
-    for i, after in enumerate(channels):
-        x, side = g.layer(x, side, before, after, stride=2 if i < 3 else 1)
+def place_scores(g, x, side, channels, kinds):
+    """Scores of "nothing" and of each place: class of size, row and column, flattened. One of them is right, so they sum up to one."""
+    places = g.op("Flatten", g.scores(x, side, channels, kinds), axis=1)
+    nothing = g.fully(g.op("Flatten", g.op("GlobalAveragePool", x), axis=1), channels, 1)
+    return g.op("Concat", nothing, places, axis=1)
+
+
+def strides_to_grid(look):
+    """Of the first layers: together, and with what `look` averages, world.STRIDE."""
+    return (2,) * int(np.log2(world.STRIDE // look))
+
+
+def add_detect(g, frame, plan):
+    x, side, before = seen(g, g.op("Cast", frame, to=TensorProto.FLOAT), plan.look), world.SIDE // plan.look, 3
+    strides = strides_to_grid(plan.look)
+    for i, after in enumerate(plan.detect):
+        x, side = g.layer(x, side, before, after, stride=strides[i] if i < len(strides) else 1)
         before = after
-    return g.scores(x, side, before, 1 + world.SIZES)
+    return place_scores(g, x, side, before, world.SIZES)
 
 
 def add_blocks(g, x, side, channels, strides):
@@ -90,18 +106,19 @@ def add_blocks(g, x, side, channels, strides):
     return x, side, before
 
 
-def add_recognise(g, crop, channels):
-    x = g.op("Mul", g.op("Sub", crop, g.scalar(110.0)), g.scalar(1 / 64))
-    x, _, width = add_blocks(g, x, world.CROP, channels, (1, 2, 2, 2))
+def add_recognise(g, crop, plan):
+    x, _, width = add_blocks(g, seen(g, crop), world.CROP, plan.recognise, (2, 1, 2, 1, 2))
     return g.fully(g.op("Flatten", g.op("GlobalAveragePool", x), axis=1), width, world.KINDS)
 
 
-def add_face(g, frame, channels):
-    x, side, width = add_blocks(g, scaled(g, frame), world.SIDE, channels, (2, 2, 2))
-    return g.scores(x, side, width, 2)
+def add_face(g, frame, plan):
+    x = seen(g, g.op("Cast", frame, to=TensorProto.FLOAT), plan.look)
+    x, side, width = add_blocks(g, x, world.SIDE // plan.look, plan.face, strides_to_grid(plan.look))
+    return place_scores(g, x, side, width, 1)
 
 
-def add_voice(g, sound, width):
+def add_voice(g, sound, plan):
+    width = plan.voice
     x = g.op("Mul", g.op("Sub", g.op("Cast", sound, to=TensorProto.FLOAT), g.scalar(40.0)), g.scalar(1 / 24))
     x = g.op("Transpose", x, perm=[1, 0, 2])
     gates = [g.normal((1, 3 * width, world.BANDS), world.BANDS ** -0.5), g.normal((1, 3 * width, width), width ** -0.5),
@@ -124,7 +141,7 @@ def trainable(part, plan, seed):
     """The network of a part with scores as its output, for the trainer; any number of examples."""
     g = Network(part, seed)
     name, dtype, shape = INPUTS[part]
-    scores = ADD[part](g, g.input(name, ["n", *shape], dtype), getattr(plan, part))
+    scores = ADD[part](g, g.input(name, ["n", *shape], dtype), plan)
     g.output(scores, None, "scores")
     return g
 
@@ -137,13 +154,12 @@ def trained_weights(part, plan, path):
 
 # ---- What is made of them
 
-def best_cell(g, scores, count, classes):
-    """The place (class of size, row and column) that is likeliest, and the chance that something is in its cell."""
+def best_place(g, scores):
+    """The place (class of size, row and column) that is likeliest, and the chance that something is anywhere."""
     chances = g.op("Softmax", scores, axis=1)
-    found = g.op("Slice", chances, g.ints([1]), g.ints([1 + classes]), g.ints([1]))
-    place = g.op("ArgMax", g.op("Reshape", found, g.ints([count, -1])), axis=1, keepdims=0)
-    cells = g.op("ReduceSum", found, g.ints([1]), keepdims=0)
-    return place, g.op("ReduceMax", g.op("Reshape", cells, g.ints([count, -1])), axes=[1], keepdims=0)
+    nothing = g.op("Slice", chances, g.ints([0]), g.ints([1]), g.ints([1]))
+    found = g.op("Slice", chances, g.ints([1]), g.ints([2 ** 31]), g.ints([1]))
+    return g.op("ArgMax", found, axis=1, keepdims=0), g.op("Sub", g.scalar(1.0), g.op("Squeeze", nothing, g.ints([1])))
 
 
 def cut_out(g, frame, place, count):
@@ -168,22 +184,22 @@ def parts_for_devices(plan, weights):
 
     g = begin("detect")
     frame = g.input("frame", frame_shape, TensorProto.UINT8)
-    place, chance = best_cell(g, add_detect(g, frame, plan.detect), 1, world.SIZES)
+    place, chance = best_place(g, add_detect(g, frame, plan))
     g.output(place, [1], "place", TensorProto.INT64)
     g.output(chance, [1], "chance")
     models["detect.onnx"] = g.model()
     g = begin("recognise")
     frame = g.input("frame", frame_shape, TensorProto.UINT8)
     place = g.input("place", [1], TensorProto.INT64)
-    g.output(g.op("Softmax", add_recognise(g, cut_out(g, frame, place, 1), plan.recognise), axis=1), [1, world.KINDS], "kinds")
+    g.output(g.op("Softmax", add_recognise(g, cut_out(g, frame, place, 1), plan), axis=1), [1, world.KINDS], "kinds")
     models["recognise.onnx"] = g.model()
     g = begin("face")
     frame = g.input("frame", frame_shape, TensorProto.UINT8)
-    g.output(best_cell(g, add_face(g, frame, plan.face), 1, 1)[1], [1], "chance")
+    g.output(best_place(g, add_face(g, frame, plan))[1], [1], "chance")
     models["face.onnx"] = g.model()
     g = begin("voice")
     sound = g.input("sound", [1, *INPUTS["voice"][2]], TensorProto.UINT8)
-    g.output(second(g, add_voice(g, sound, plan.voice)), [1], "chance")
+    g.output(second(g, add_voice(g, sound, plan)), [1], "chance")
     models["voice.onnx"] = g.model()
     return models
 
@@ -193,10 +209,10 @@ def whole(plan, weights, count):
     g = Network("highlights", 0, [array for part in PARTS for array in weights[part]])
     frame = g.input("frame", [count, *INPUTS["detect"][2]], TensorProto.UINT8)
     sound = g.input("sound", [count, *INPUTS["voice"][2]], TensorProto.UINT8)
-    place, item = best_cell(g, add_detect(g, frame, plan.detect), count, world.SIZES)
-    kinds = g.op("Softmax", add_recognise(g, cut_out(g, frame, place, count), plan.recognise), axis=1)
-    face = best_cell(g, add_face(g, frame, plan.face), count, 1)[1]
-    voice = second(g, add_voice(g, sound, plan.voice))
+    place, item = best_place(g, add_detect(g, frame, plan))
+    kinds = g.op("Softmax", add_recognise(g, cut_out(g, frame, place, count), plan), axis=1)
+    face = best_place(g, add_face(g, frame, plan))[1]
+    voice = second(g, add_voice(g, sound, plan))
     is_one = g.op("Reshape", g.op("Mul", g.op("Mul", item, face), voice), g.ints([count, 1]))
     classes = g.op("Concat", g.op("Sub", g.scalar(1.0), is_one), g.op("Mul", kinds, is_one), axis=1)
     g.output(classes, [count, world.CLASSES], "classes")

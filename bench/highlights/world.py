@@ -6,12 +6,13 @@ seeds differ.
 
     what                         distribution
     an item is shown             7 of 10 moments; one of 8 kinds: 4 outlines, each plain or striped
-    its size, place, turn        diameter 0.30 to 0.62 of the side, anywhere inside, any angle
-    what covers it               in 3 of 10 a bar over 0.15 to 0.40 of its diameter
-    things around                0 to 3 ellipses and bars of any colour, not of the item's kind of outline
-    a face is there              8 of 10; diameter 0.22 to 0.40 of the side
-    light                        gain exp(N(0, 0.3)), cast per channel exp(N(0, 0.1)), grain N(0, s), s from 0.01 to 0.08
-    blur                         a Gaussian, sigma 0 to 1.2 pixels
+    its size, place, turn        diameter 0.36 to 0.62 of the side, anywhere inside, turned by N(0, 0.25): somebody holds it
+    what covers it               in 15 of 100 a bar over 0.15 to 0.35 of its diameter
+    things around                0 to 2 bars and ellipses of any colour, at least three times as long as wide: no item is so
+    a face is there              8 of 10; diameter 0.26 to 0.40 of the side, nine tenths of the two radii or more from the item
+    light                        gain exp(N(0, 0.3)), cast per channel exp(N(0, 0.1))
+    how bad the stream is        b = u ** 4, u from 0 to 1: most are good, few are bad
+    blur, grain                  a Gaussian, sigma 0.3 + 1.2 b pixels; N(0, 0.01 + 0.09 b)
     somebody speaks              8 of 10: harmonics of 90 to 260 Hz, syllables 3 to 6 a second, over noise at -3 to 15 dB
     else                         noise alone, or (half of it) a steady tone with its harmonics, as music has
 
@@ -20,7 +21,9 @@ else 0.
 
 `EASY` narrows some of these, and says to what; the size `test` alone draws from it, as its training takes seconds.
 """
+import copy
 from collections import namedtuple
+from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 
@@ -31,21 +34,22 @@ FRAMES, BANDS = 16, 20  # of a second of sound: steps in time, bands
 STRIDE = 8           # pixels of a cell of the detectors
 GRID = SIDE // STRIDE
 SIZES = 2            # classes of size a detector tells apart: below and above the middle
-SIZE_EDGE = 0.46     # of the side
-BOXES = (0.50, 0.78)  # side of the crop for each class of size, of the picture's
+SIZE_EDGE = 0.48     # of the side
+BOXES = (0.62, 0.85)  # side of the crop for each class of size, of the picture's
+BLOCK = 250          # moments that a process draws at once
 CROP = 24            # pixels of what the recogniser gets
 
-# What the table above says of kinds, covered items, things around, diameters, blur (most), grain (most), voice over noise.
-World = namedtuple("World", "kinds covered around diameter blur grain voice_db")
-FULL = World(tuple(range(KINDS)), 0.3, 3, (0.30, 0.62), 1.2, 0.08, (-3, 15))
-EASY = World((0, 3), 0.0, 0, (0.40, 0.62), 0.4, 0.03, (9, 15))
+# What the table above says of kinds, covered items, things around, diameters, how bad a stream is (most), voice over noise.
+World = namedtuple("World", "kinds covered around diameter bad voice_db")
+FULL = World(tuple(range(KINDS)), 0.15, 2, (0.36, 0.62), 1.0, (-3, 15))
+EASY = World((0, 3), 0.0, 0, (0.40, 0.62), 0.2, (9, 15))
 
 
 def words(world):
     """What differs from the full world, for a report."""
     kinds, least, most = len(world.kinds), *world.diameter
     return (f"{kinds} of {KINDS} kinds of items, {100 * world.covered:.0f} % of them covered, at most {world.around} things around, diameters "
-            f"{least:.2f} to {most:.2f}, blur to {world.blur} pixels, grain to {world.grain}, voices {world.voice_db[0]} to "
+            f"{least:.2f} to {most:.2f}, streams bad to {world.bad}, voices {world.voice_db[0]} to "
             f"{world.voice_db[1]} dB over noise")
 
 
@@ -92,34 +96,40 @@ def paint(picture, mask, tint):
 def draw_clutter(random, picture, background, most):
     for _ in range(random.integers(0, 1 + most)):
         u, v = turned(*random.uniform(0, SIDE, 2), random.uniform(0, np.pi))
-        a, b = random.uniform(0.05, 0.22, 2) * SIDE
+        long = random.uniform(0.12, 0.35) * SIDE
+        wide = max(long / random.uniform(3, 8), 1)
         if random.random() < 0.5:
-            mask = soft((np.hypot(u / (1.8 * a), v / b) - 1) * b)
+            mask = soft((np.hypot(u / long, v / wide) - 1) * wide)
         else:
-            mask = soft(np.maximum(abs(u) - 2 * a, abs(v) - 0.4 * b))
+            mask = soft(np.maximum(abs(u) - long, abs(v) - wide))
         paint(picture, mask, away_from(random, background, 0.2))
 
 
-def draw_item(random, picture, kind, background, world):
-    diameter = random.uniform(*world.diameter)
-    r = diameter * SIDE / 2
-    cx, cy = random.uniform(r, SIDE - r, 2)
-    u, v = turned(cx, cy, random.uniform(0, 2 * np.pi))
+def places(random, world):
+    """Of an item and a face: radius and middle, apart from each other."""
+    while True:
+        radii = random.uniform(*world.diameter) * SIDE / 2, random.uniform(0.26, 0.40) * SIDE / 2
+        item, face = (random.uniform(r, SIDE - r, 2) for r in radii)
+        if np.hypot(*(item - face)) >= 0.9 * sum(radii):
+            return (radii[0], *item), (radii[1], *face)
+
+
+def draw_item(random, picture, kind, background, place, covered):
+    r, cx, cy = place
+    u, v = turned(cx, cy, random.normal(0, 0.25))
     tint = away_from(random, background)
     mask = soft(outline(kind % 4, u, v, r))
     paint(picture, mask, tint)
     if kind >= 4:
-        paint(picture, mask * (np.sin(u * 2 * np.pi / (0.5 * r)) > 0), away_from(random, tint))
-    if random.random() < world.covered:
-        share = random.uniform(0.15, 0.40)
+        paint(picture, mask * (np.sin(u * 2 * np.pi / (0.8 * r)) > 0), away_from(random, tint))
+    if random.random() < covered:
+        share = random.uniform(0.15, 0.35)
         u, v = turned(cx, cy, random.uniform(0, 2 * np.pi))
         paint(picture, soft(np.maximum(abs(u - random.uniform(-r, r) * (1 - share)) - share * r, abs(v) - 1.3 * r)), colour(random))
-    return cx, cy, diameter
 
 
-def draw_face(random, picture):
-    r = random.uniform(0.22, 0.40) * SIDE / 2
-    cx, cy = random.uniform(r, SIDE - r, 2)
+def draw_face(random, picture, place):
+    r, cx, cy = place
     u, v = turned(cx, cy, random.normal(0, 0.25))
     skin = np.array([0.85, 0.65, 0.5], np.float32) * random.uniform(0.5, 1.1)
     paint(picture, soft((np.hypot(u / 0.82, v) - r)), skin)
@@ -127,12 +137,9 @@ def draw_face(random, picture):
     for side in (-1, 1):
         paint(picture, soft(np.hypot(u - side * 0.35 * r, v + 0.25 * r) - 0.16 * r), dark)
     paint(picture, soft(np.maximum(abs(u) - 0.4 * r, abs(v - 0.45 * r) - 0.1 * r)), dark)
-    return cx, cy
 
 
 def blurred(picture, sigma):
-    if sigma < 0.3:
-        return picture
     taps = np.arange(-3, 4)
     kernel = np.exp(-taps ** 2 / (2 * sigma ** 2))
     kernel /= kernel.sum()
@@ -143,9 +150,10 @@ def blurred(picture, sigma):
 
 
 def lit(random, picture, world):
-    picture = blurred(picture, random.uniform(0, world.blur))
+    bad = world.bad * random.random() ** 4
+    picture = blurred(picture, 0.3 + 1.2 * bad)
     picture = picture * np.exp(random.normal(0, 0.3)) * np.exp(random.normal(0, 0.1, 3))[:, None, None]
-    picture = picture + random.normal(0, random.uniform(0.01, world.grain), picture.shape)
+    picture = picture + random.normal(0, 0.01 + 0.09 * bad, picture.shape)
     return np.clip(picture * 255, 0, 255).astype(np.uint8)
 
 
@@ -158,12 +166,12 @@ def draw_sound(random, speaks, over_db):
         pitch = random.uniform(90, 260)
         tilt = random.uniform(0.5, 1.5)
         t = np.arange(FRAMES) / FRAMES
-        rate, phase = random.uniform(3, 6), random.uniform(0, 2 * np.pi)
+        rate, phase, sway = random.uniform(3, 6), random.uniform(0, 2 * np.pi), random.uniform(0.8, 1.2)
         loud = np.clip(np.sin(2 * np.pi * rate * t + phase), 0, 1) if speaks else np.full(FRAMES, 0.5)
-        for step in range(FRAMES):
-            f = pitch * (1 + 0.15 * np.sin(2 * np.pi * t[step] * random.uniform(0.8, 1.2))) if speaks else pitch
-            for harmonic in range(1, 9):
-                voice[step] += loud[step] * harmonic ** -tilt * np.exp(-(np.log2(centres / (f * harmonic)) / 0.25) ** 2)
+        pitches = pitch * (1 + 0.15 * np.sin(2 * np.pi * sway * t) * speaks)
+        harmonics = np.arange(1, 9)
+        away = np.log2(centres / (pitches[:, None] * harmonics)[..., None])  # octaves, by step, harmonic and band
+        voice = loud[:, None] * (harmonics[:, None] ** -tilt * np.exp(-(away / 0.25) ** 2)).sum(1)
         voice *= noise.mean() / max(voice.mean(), 1e-9) * 10 ** (random.uniform(*over_db) / 10)
     return np.clip(32 * np.log10(1 + 10 * (noise + voice)), 0, 255).astype(np.uint8)
 
@@ -198,19 +206,44 @@ class Moments:
         picture = np.ones((3, SIDE, SIDE), np.float32) * background[:, None, None]
         picture += (random.normal(0, 0.12) * (X / SIDE - 0.5) + random.normal(0, 0.12) * (Y / SIDE - 0.5))[None]
         draw_clutter(random, picture, background, self.world.around)
+        item, face = places(random, self.world)
         if random.random() < 0.8:
             self.face[i] = 1
-            self.face_map[i][cells_near(*draw_face(random, picture))] = 1
+            draw_face(random, picture, face)
+            self.face_map[i][cells_near(*face[1:])] = 1
         if random.random() < 0.7:
             self.kind[i] = self.world.kinds[random.integers(len(self.world.kinds))]
-            cx, cy, diameter = draw_item(random, picture, self.kind[i], background, self.world)
-            self.item_map[i][cells_near(cx, cy)] = 1 + (diameter >= SIZE_EDGE)
+            draw_item(random, picture, self.kind[i], background, item, self.world.covered)
+            self.item_map[i][cells_near(*item[1:])] = 1 + (item[0] >= SIZE_EDGE * SIDE / 2)
         self.frame[i] = lit(random, picture, self.world)
         self.voice[i] = random.random() < 0.8
         self.sound[i] = draw_sound(random, self.voice[i], self.world.voice_db)
 
+    def first(self, count):
+        """The first so many of them."""
+        some = copy.copy(self)
+        for name, value in self.arrays():
+            setattr(some, name, value[:count])
+        return some
+
+    def arrays(self):
+        return [(name, value) for name, value in vars(self).items() if isinstance(value, np.ndarray)]
+
     def __len__(self):
         return len(self.answer)
+
+
+def moments(seed, count, world, jobs):
+    """Moments(seed, count), drawn by so many processes."""
+    starts = range(0, count, BLOCK)
+    if count == 0:
+        return Moments(seed, 0, world=world)
+    with ProcessPoolExecutor(jobs) as pool:
+        blocks = list(pool.map(Moments, [seed] * len(starts), [min(BLOCK, count - first) for first in starts], starts, [world] * len(starts)))
+    drawn = blocks[0]
+    for name, _ in drawn.arrays():
+        setattr(drawn, name, np.concatenate([getattr(block, name) for block in blocks]))
+    return drawn
 
 
 def box_of(place):
@@ -218,7 +251,7 @@ def box_of(place):
     size, cell = divmod(place, GRID * GRID)
     row, column = divmod(cell, GRID)
     half = BOXES[size] * SIDE / 2
-    cx, cy = (column + 0.5) * STRIDE, (row + 0.5) * STRIDE
+    cx, cy = (min(max((at + 0.5) * STRIDE, half), SIDE - half) for at in (column, row))  # inside the picture
     return cx - half, cy - half, cx + half, cy + half
 
 

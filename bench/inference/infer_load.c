@@ -1,7 +1,8 @@
 // walle-infer-load: calls a model over HTTP/1.1 with one prepared body, for servers of the Open
 // Inference Protocol. With --rate calls begin at random times (Poisson), whether or not replies
 // come, and latency counts from the time meant; without, every connection calls again when its
-// reply is complete. One thread, which spins while the next call is near. Prints one JSON line.
+// reply is complete. One thread, which spins while the next call is near, or the only reply is
+// awaited. Prints one JSON line.
 #include "base/clock.h"
 #include "base/hist.h"
 #include "base/os/process_start.h"
@@ -197,6 +198,9 @@ static void begin_due(struct load_run *run, uint64_t now_us)
 
 static int wait_ms(const struct load_run *run, uint64_t now_us)
 {
+    if (run->options.rate == 0 && run->options.connections == 1) {
+        return 0; // how long the kernel takes to wake this thread is not the server's
+    }
     if (run->options.rate == 0 || run->idle_count == 0 || now_us >= run->ends_us) {
         return 10;
     }

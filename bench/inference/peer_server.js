@@ -72,7 +72,7 @@ async function serve() {
         request.on("end", () => answer(session, request, response, Buffer.concat(parts)));
     });
     server.keepAliveTimeout = 0;
-    server.listen(Number(port), "127.0.0.1", 4096);
+    await new Promise((done) => server.listen(Number(port), "127.0.0.1", 4096, done));
 }
 
 if (cluster.isPrimary && processes !== "1") {

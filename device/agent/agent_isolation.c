@@ -6,11 +6,13 @@
 #include "agent_isolation.h"
 
 #include "posix/posix_port.h"
+#include "posix/run/posix_guard.h"
 
 #include <string.h>
 #include <unistd.h>
 
 #define RUNNER_NAME "walle-task-runner"
+#define RUNS_MIN    2
 
 bool agent_isolation_set(struct agent_isolation *isolation, struct base_str kind)
 {
@@ -21,6 +23,8 @@ bool agent_isolation_set(struct agent_isolation *isolation, struct base_str kind
 const char *agent_isolation_runner(struct agent_isolation *isolation)
 {
     if (isolation->thread) {
+        enum base_status status = posix_guard_raise();
+        (void)status; // without it a fault of a VM ends the agent
         return NULL;
     }
     if (isolation->runner_path != NULL) {
@@ -33,6 +37,12 @@ const char *agent_isolation_runner(struct agent_isolation *isolation)
     size_t folder = slash != NULL ? (size_t)(slash - path) + 1 : 0;
     memcpy(path + folder, RUNNER_NAME, sizeof(RUNNER_NAME));
     return path;
+}
+
+uint32_t agent_isolation_runs(void)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return cores < RUNS_MIN ? RUNS_MIN : cores > DEV_RUNS_MAX ? DEV_RUNS_MAX : (uint32_t)cores;
 }
 
 const char *agent_isolation_hint(const struct posix_options *options,

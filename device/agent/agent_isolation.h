@@ -16,8 +16,11 @@ struct agent_isolation {
 
 // False: `kind` is neither "process" nor "thread".
 bool agent_isolation_set(struct agent_isolation *isolation, struct base_str kind);
-// The path for posix_options.runner_path, borrowed; NULL: scripts run on a thread.
+// The path for posix_options.runner_path, borrowed; NULL: scripts run on a thread, and the handlers
+// of posix/run/posix_guard.h are up.
 const char *agent_isolation_runner(struct agent_isolation *isolation);
+// Runs at once where --runs says none: as many as cores, at least 2.
+uint32_t agent_isolation_runs(void);
 struct posix_options;
 // What to do about an error of posix_port_new, as words behind its text; empty: it says all.
 const char *agent_isolation_hint(const struct posix_options *options,

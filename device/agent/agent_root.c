@@ -1,8 +1,9 @@
-// Reads the root of --root and holds it against the one in DIR/root.born. Called by device_agent.c
-// on its main thread: agent_root_read while arguments are parsed, agent_root_keep before the
-// runtime starts. What a changed root means is judged here, as the core knows but one root: another
-// root of the same version stops the agent, one of another version is taken and said in the log.
-// The file is "VERSION SHA256 CHECK", so that damage is told from another root.
+// Reads the root of --root, or a key of --trust, and holds the root against the one in
+// DIR/root.born. Called by device_agent.c on its main thread: agent_root_read while arguments are
+// parsed, agent_root_keep before the runtime starts. What a changed root means is judged here, as
+// the core knows but one root: another root of the same version stops the agent, one of another
+// version is taken and said in the log. The file is "VERSION SHA256 CHECK", so that damage is told
+// from another root.
 #include "agent_root.h"
 
 #include "base/hash.h"
@@ -19,10 +20,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define NAME      "root.born"
-#define DIR_MODE  0700
-#define TEXT_MAX  (48u + WIRE_SHA256_HEX) // a version, a hash, a check of them
-#define SHORT_HEX 16                      // characters of a hash that are shown
+#define NAME         "root.born"
+#define DIR_MODE     0700
+#define TEXT_MAX     (48u + WIRE_SHA256_HEX) // a version, a hash, a check of them
+#define KEY_TEXT_MAX 256
+#define SHORT_HEX    16 // characters of a hash that are shown
 
 enum base_status agent_root_read(const char *path, uint8_t out[WIRE_META_BYTES_MAX],
                                  size_t *out_size, struct base_error *error)
@@ -146,4 +148,36 @@ bool agent_root_keep(const struct posix_options *options, const struct base_log 
     }
     base_log_error(log, "device", "%s", error.text);
     return false;
+}
+
+// ---- --trust
+
+static bool key_of_text(struct base_str text, uint8_t key[WIRE_PUBLIC_KEY_BYTES])
+{
+    while (text.size > 0 && (text.data[text.size - 1] == '\n' || text.data[text.size - 1] == ' ')) {
+        text.size--;
+    }
+    return base_hex_decode(text, key, WIRE_PUBLIC_KEY_BYTES) == BASE_OK;
+}
+
+enum base_status agent_key_read(const char *text, uint8_t out[WIRE_PUBLIC_KEY_BYTES],
+                                struct base_error *error)
+{
+    struct base_error why = {0};
+    char content[KEY_TEXT_MAX];
+    FILE *file = NULL;
+    if (key_of_text(base_str_of(text), out)) {
+        return BASE_OK;
+    }
+    if (base_regular_stream(text, &file, &why) != BASE_OK) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "'%.100s' is neither 64 hex digits nor a readable file: %s", text,
+                              why.text);
+    }
+    size_t size = fread(content, 1, sizeof(content), file);
+    (void)fclose(file);
+    return key_of_text((struct base_str){content, size}, out)
+               ? BASE_OK
+               : base_error_set(error, BASE_ERR_INVALID,
+                                "%.200s does not hold a public key of 64 hex digits", text);
 }

@@ -1,4 +1,5 @@
-// The root that a device is born with (--root FILE), and that it stays the same.
+// The root that a device is born with (--root FILE), and that it stays the same; or the key that it
+// trusts instead (--trust).
 //
 // A device believes the chain that begins with its first root. Started with another one, of another
 // gateway, it would silently keep to the old chain, or begin a new one; so the folder remembers
@@ -20,5 +21,10 @@ BASE_NODISCARD enum base_status agent_root_read(const char *path, uint8_t out[WI
 // that it changed. False, and the log says why: the device was born with another of this version,
 // or the folder cannot be read or written.
 bool agent_root_keep(const struct posix_options *options, const struct base_log *log);
+
+// The public key that --trust names: its 64 hex digits, or a file that holds them. INVALID:
+// neither, `error` says why.
+BASE_NODISCARD enum base_status agent_key_read(const char *text, uint8_t out[WIRE_PUBLIC_KEY_BYTES],
+                                               struct base_error *error);
 
 #endif

@@ -40,8 +40,8 @@ static struct wire_sha256 active_of(struct dev_runtime *runtime, struct base_str
     return (struct wire_sha256){{0}};
 }
 
-void agent_summary_result(struct posix_port *port, struct base_str task,
-                          const struct dev_task_end *end)
+void agent_summary_result(struct posix_port *port, struct agent_phases *phases,
+                          struct base_str task, const struct dev_task_end *end)
 {
     char hex[WIRE_SHA256_HEX + 1];
     struct wire_sha256 version = active_of(posix_port_runtime(port), task);
@@ -52,6 +52,7 @@ void agent_summary_result(struct posix_port *port, struct base_str task,
     base_terminal_text(stdout, text);
     putchar('\n');
     (void)fflush(stdout);
+    agent_phases_add(phases, task, end);
 }
 
 static void stats_print(struct dev_runtime *runtime, const struct base_log *log)
@@ -139,10 +140,11 @@ void agent_summary_left(struct posix_pipeline *pipeline, const struct base_log *
                   (unsigned long long)queued_of(&tunnel), stats.waiting, AGENT_ONCE_WAIT_S);
 }
 
-void agent_summary_print(struct posix_port *port, const struct event_source *events,
-                         const struct base_log *log)
+void agent_summary_print(struct posix_port *port, const struct agent_phases *phases,
+                         const struct event_source *events, const struct base_log *log)
 {
     tasks_print(posix_port_runtime(port));
+    agent_phases_print(phases, log);
     stats_print(posix_port_runtime(port), log);
     behaviour_print(port, events, log);
 }

@@ -4,6 +4,7 @@
 // standard error; SIGTERM and SIGINT end it in order. Everything runs on the main thread but the
 // scripts, which have processes of their own (device/port/posix/run/posix_child.c), and the thread
 // that listens to those.
+#include "agent_blobs.h"
 #include "agent_descriptors.h"
 #include "agent_faults.h"
 #include "agent_isolation.h"
@@ -14,12 +15,14 @@
 #include "agent_summary.h"
 #include "agent_url.h"
 #include "attr_option.h"
+#include "number_option.h"
 #include "event_source.h"
 #include "base/clock.h"
 #include "base/text/near_option.h"
 #include "base/os/process_start.h"
 #include "base/text/terminal.h"
 
+#include "device/cloud.h"
 #include "posix/posix_enroll.h"
 #include "posix/posix_pipeline.h"
 #include "posix/posix_port.h"
@@ -39,16 +42,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#define KEY_TEXT_MAX    256
-#define CRASH_LIMIT     3 // a kill from outside during a trial run looks like a crash of the version
-#define CLOUD_CALLS_MAX 8 // tasks make one at a time
-#define EXIT_BAD_ARGS   2
-#define EXIT_UNSENT     3
-
+#define CRASH_LIMIT          3 // a kill from outside during a trial run looks like a crash of the version
+#define CLOUD_CALLS_MAX      DEV_CLOUD_CALLS_MAX // a run makes one at a time
+#define EXIT_BAD_ARGS        2
+#define EXIT_UNSENT          3
 #define TOKEN_TEXT_MAX       256
 #define ENROLL_WAIT_FIRST_MS 1000u
 #define ENROLL_WAIT_MAX_MS   60000u
 #define DELTA_MEMORY_MIB_MAX 1024u
+#define RUN_MEMORY_MIB_MAX   (1024u * 1024u)
 #define STATUS_UNAUTHORIZED  401
 
 enum {
@@ -71,10 +73,14 @@ enum {
     OPTION_CERTIFICATE,
     OPTION_CERTIFICATE_KEY,
     OPTION_EVENTS,
+    OPTION_GIVE,
     OPTION_ISOLATION,
     OPTION_RUNNER,
+    OPTION_RUNS,
+    OPTION_RUN_MEMORY,
     OPTION_DELTA_MEMORY,
     OPTION_TASKS,
+    OPTION_LEAVES_REQUIRED,
     OPTION_STATUS,
     OPTION_JSON,
 };
@@ -102,12 +108,14 @@ struct agent {
     const char *enroll_token_path;
     const char *events_path;
     struct agent_isolation isolation;
+    struct agent_blobs given;
     struct event_source *events;
     struct posix_credential credential;
     struct event_base *base;
     struct base_log log;
     struct agent_quiet quiet; // behind `log`
     struct posix_port *port;
+    struct agent_phases phases;
 };
 
 static const struct argp_option options[] = {
@@ -139,13 +147,19 @@ static const struct argp_option options[] = {
      "least wait after a failed request; failures in a row make it longer (1000)", 0},
     {"events", OPTION_EVENTS, "FILE", 0,
      "record behaviour events from FILE, JSON lines; - is standard input", 0},
+    {"give", OPTION_GIVE, "NAME=PATH", 0,
+     "file a run gets as walle.blob(NAME); of a folder another each run; repeat for more", 0},
     {"isolation", OPTION_ISOLATION, "KIND", 0,
      "where scripts run: process (each run in one of its own, behind a wall) or thread (process)",
      0},
     {"task-runner", OPTION_RUNNER, "FILE", 0,
      "program of those processes (walle-task-runner beside this one)", 0},
+    {"runs", OPTION_RUNS, "N", 0, "runs of tasks at once (as many as cores, at least 2)", 0},
+    {"run-memory", OPTION_RUN_MEMORY, "MIB", 0, "memory for them, all together (200)", 0},
     {"delta-memory", OPTION_DELTA_MEMORY, "MIB", 0,
      "memory for decoding a delta; those that need more come otherwise, or whole (130)", 0},
+    {"leaves-required", OPTION_LEAVES_REQUIRED, NULL, 0,
+     "take no version that does not say what may leave the device", 0},
     {"hints", OPTION_HINTS, NULL, 0, "keep a hint stream open", 0},
     {"once", OPTION_ONCE, NULL, 0,
      "end when a check-in was answered, all events are handled, what is to be uploaded is sent or "
@@ -159,17 +173,6 @@ static const struct argp_option options[] = {
 };
 
 // ---- Arguments
-
-static uint64_t number_or_die(struct argp_state *state, const char *name, const char *text,
-                              uint64_t max)
-{
-    uint64_t value = 0;
-    if (base_str_u64(base_str_of(text), &value) != BASE_OK || value == 0 || value > max) {
-        argp_error(state, "--%s: '%s' is not a number from 1 to %llu", name, text,
-                   (unsigned long long)max);
-    }
-    return value;
-}
 
 static void url_parse(struct argp_state *state, const char *option, const char *text,
                       char host_out[AGENT_URL_HOST_MAX], struct posix_mirror *out)
@@ -201,39 +204,18 @@ static void mirror_parse(struct argp_state *state, struct agent *agent, const ch
     agent->options.mirror_count++;
 }
 
-// These are text even when they look like numbers: "14" is a version of an operating system.
-static bool key_of_text(struct base_str text, uint8_t key[WIRE_PUBLIC_KEY_BYTES])
-{
-    while (text.size > 0 && (text.data[text.size - 1] == '\n' || text.data[text.size - 1] == ' ')) {
-        text.size--;
-    }
-    return base_hex_decode(text, key, WIRE_PUBLIC_KEY_BYTES) == BASE_OK;
-}
-
 static void trust_parse(struct argp_state *state, struct agent *agent, const char *text)
 {
+    struct base_error error = {0};
     struct dev_config *config = &agent->options.config;
-    char content[KEY_TEXT_MAX];
     if (config->trusted_key_count == DEV_TRUSTED_KEYS_MAX) {
         argp_error(state, "--trust: more than %d keys", DEV_TRUSTED_KEYS_MAX);
-        return;
+    } else if (agent_key_read(text, config->trusted_keys[config->trusted_key_count], &error) !=
+               BASE_OK) {
+        argp_error(state, "--trust: %s", error.text);
+    } else {
+        config->trusted_key_count++;
     }
-    uint8_t *key = config->trusted_keys[config->trusted_key_count];
-    if (!key_of_text(base_str_of(text), key)) {
-        struct base_error error = {0};
-        FILE *file = NULL;
-        if (base_regular_stream(text, &file, &error) != BASE_OK) {
-            argp_error(state, "--trust: '%s' is neither 64 hex digits nor a readable file: %s",
-                       text, error.text);
-            return;
-        }
-        size_t size = fread(content, 1, sizeof(content), file);
-        (void)fclose(file);
-        if (!key_of_text((struct base_str){content, size}, key)) {
-            argp_error(state, "--trust: %s does not hold a public key of 64 hex digits", text);
-        }
-    }
-    config->trusted_key_count++;
 }
 
 static void root_parse(struct argp_state *state, struct agent *agent, const char *path)
@@ -309,20 +291,27 @@ static bool who_parse(int key, char *text, struct agent *agent)
     }
 }
 
-// Where scripts run.
+// Where scripts run, how many at once, with how much memory.
 static bool isolation_parse(int key, char *text, struct argp_state *state)
 {
     struct agent *agent = state->input;
-    if (key == OPTION_RUNNER) {
+    struct dev_config *config = &agent->options.config;
+    if (key == OPTION_RUNS) {
+        config->runs_max = (uint32_t)number_option(state, "runs", text, DEV_RUNS_MAX);
+    } else if (key == OPTION_RUN_MEMORY) {
+        config->runs_memory_bytes = number_option(state, "run-memory", text, RUN_MEMORY_MIB_MAX)
+                                    << 20;
+    } else if (key == OPTION_RUNNER) {
         agent->isolation.runner_path = text;
     } else if (key == OPTION_ISOLATION &&
                !agent_isolation_set(&agent->isolation, base_str_of(text))) {
         argp_error(state, "--isolation: '%s' is neither process nor thread", text);
     }
-    return key == OPTION_RUNNER || key == OPTION_ISOLATION;
+    return key == OPTION_RUNNER || key == OPTION_ISOLATION || key == OPTION_RUNS ||
+           key == OPTION_RUN_MEMORY;
 }
 
-// How content comes.
+// How content comes, and what is handed to tasks.
 static bool content_parse(int key, char *text, struct argp_state *state)
 {
     struct agent *agent = state->input;
@@ -330,23 +319,27 @@ static bool content_parse(int key, char *text, struct argp_state *state)
         mirror_parse(state, agent, text);
     } else if (key == OPTION_DELTA_MEMORY) {
         agent->options.delta_memory =
-            number_or_die(state, "delta-memory", text, DELTA_MEMORY_MIB_MAX) << 20;
+            number_option(state, "delta-memory", text, DELTA_MEMORY_MIB_MAX) << 20;
+    } else if (key == OPTION_GIVE) {
+        agent_blobs_add(&agent->given, text, state);
     }
-    return key == OPTION_MIRROR || key == OPTION_DELTA_MEMORY;
+    return key == OPTION_MIRROR || key == OPTION_DELTA_MEMORY || key == OPTION_GIVE;
 }
 
-// How often it asks and how much it holds.
+// How often it asks, how much it holds, and of what kind.
 static bool pace_parse(int key, char *text, struct argp_state *state)
 {
     struct agent *agent = state->input;
     struct dev_config *config = &agent->options.config;
     if (key == OPTION_INTERVAL) {
         config->checkin_interval_s =
-            (uint32_t)number_or_die(state, "checkin-interval", text, 86400);
+            (uint32_t)number_option(state, "checkin-interval", text, 86400);
     } else if (key == OPTION_TASKS) {
-        config->tasks_max = (uint32_t)number_or_die(state, "tasks", text, DEV_TASKS_MAX);
+        config->tasks_max = (uint32_t)number_option(state, "tasks", text, DEV_TASKS_MAX);
+    } else if (key == OPTION_LEAVES_REQUIRED) {
+        config->leaves_required = true;
     }
-    return key == OPTION_INTERVAL || key == OPTION_TASKS;
+    return key == OPTION_INTERVAL || key == OPTION_TASKS || key == OPTION_LEAVES_REQUIRED;
 }
 
 // What is looked at instead of a run.
@@ -389,20 +382,20 @@ static error_t argument_parse(int key, char *text, struct argp_state *state)
         break;
     case OPTION_TIMEOUT:
         config->request_timeout_ms =
-            (uint32_t)number_or_die(state, "request-timeout", text, 3600000);
+            (uint32_t)number_option(state, "request-timeout", text, 3600000);
         break;
     case OPTION_RETRY:
-        config->backoff_base_ms = (uint32_t)number_or_die(state, "retry-base", text, 300000);
+        config->backoff_base_ms = (uint32_t)number_option(state, "retry-base", text, 300000);
         break;
     case OPTION_ROOT:
         root_parse(state, agent, text);
         break;
     case OPTION_THRESHOLD:
         config->signature_threshold =
-            (uint32_t)number_or_die(state, "threshold", text, DEV_TRUSTED_KEYS_MAX);
+            (uint32_t)number_option(state, "threshold", text, DEV_TRUSTED_KEYS_MAX);
         break;
     case OPTION_CRASH_LIMIT:
-        config->crash_limit = (uint32_t)number_or_die(state, "crash-limit", text, UINT8_MAX);
+        config->crash_limit = (uint32_t)number_option(state, "crash-limit", text, UINT8_MAX);
         break;
     case OPTION_HINTS:
         config->hints = true;
@@ -436,7 +429,8 @@ static error_t argument_parse(int key, char *text, struct argp_state *state)
 
 static void on_result(void *app, struct base_str task, const struct dev_task_end *end)
 {
-    agent_summary_result(((struct agent *)app)->port, task, end);
+    struct agent *agent = app;
+    agent_summary_result(agent->port, &agent->phases, task, end);
 }
 
 static void on_look(evutil_socket_t fd, short what, void *arg)
@@ -706,7 +700,7 @@ static int agent_run(struct agent *agent)
     if (terminate != NULL && interrupt != NULL && event_add(terminate, NULL) == 0 &&
         event_add(interrupt, NULL) == 0) {
         if (identify(agent) && agent_root_keep(&agent->options, &agent->log) && live(agent)) {
-            agent_summary_print(agent->port, agent->events, &agent->log);
+            agent_summary_print(agent->port, &agent->phases, agent->events, &agent->log);
             if (agent->unsent) {
                 agent_summary_left(posix_port_pipeline(agent->port), &agent->log);
             }
@@ -749,6 +743,7 @@ int main(int argc, char **argv)
     argp_err_exit_status = EXIT_BAD_ARGS;
     agent.options.config.born_s = WALLE_BORN_S;
     agent.options.config.crash_limit = CRASH_LIMIT;
+    agent.options.config.runs_max = agent_isolation_runs();
     agent.options.config.result_bytes_max = DEV_VM_RESULT_MAX;
     agent.options.config.cloud_calls_max = CLOUD_CALLS_MAX;
     if (!base_options_known(options, argc, argv) ||
@@ -773,7 +768,8 @@ int main(int argc, char **argv)
         base_log_error(&agent.log, "device", "no event loop");
         return EXIT_FAILURE;
     }
-    agent.options.log = &agent.log;
+    agent.options.log = agent.given.log = &agent.log;
+    agent.options.blobs = agent_blobs_port(&agent.given);
     agent.faults.can_enrol = agent.enroll_token_path != NULL;
     agent.options.app = &agent;
     agent.options.on_result = on_result;

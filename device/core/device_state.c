@@ -2,7 +2,7 @@
 // storage port replaces atomically.
 //
 // Called on the runtime's thread by runtime.c, at boot and by dev_flush, and by state_record.c for
-// programs that only look. Pure but for the runtime it fills. Records since "WLD6" are read, "WLDB"
+// programs that only look. Pure but for the runtime it fills. Records since "WLD6" are read, "WLDC"
 // is written, in at most DEV_STATE_SAVE_MAX bytes. What follows the layout and still cannot be (a
 // floor above what raised it, two tasks of one id) makes the whole record CORRUPT.
 #include "core/device_state.h"
@@ -17,7 +17,7 @@
 
 #include <string.h>
 
-//   record := "WLDA", u32 epoch, u64 offline_s, u64 online_s (core/base/device_time.h), u8 flags
+//   record := "WLDC", u32 epoch, u64 offline_s, u64 online_s (core/base/device_time.h), u8 flags
 //   (1:
 //             garbage, 2: past follows), refusals (core/base/refusals.h), varint told_interval_s,
 //             varint root_version, root[32], varint timestamp_version, varint expires_s,
@@ -32,8 +32,10 @@
 //             u64 blocked, varint last_run_s, varint every_s, varint runs, u8
 //             exclusive (1: active, 2: kept, 4: accepted, 8: accepted asked), u8 again (1: a mark
 //             was followed, 2: it is of the active version, 4: one is to be followed; 8: the
-//             accepted statement names a floor, 16: that of the active version does), [1: u64
-//             rollout, u8 attempt], [4: likewise], [8: varint], [16: varint], [shadow: u16
+//             accepted statement names a floor, 16: that of the active version does, 32:
+//             cloud counts follow), [1: u64 rollout, u8 attempt], [4: likewise], [8: varint], [16:
+//             varint], [32: varints asked, sent, answered, differed, told, 8 x times
+//             (wire/cloud/cloud_counts.h)], [shadow: u16
 //             slow_percent, u16 memory_percent, varint shadow_us, varint beside_us, tolerances
 //             (wire/tolerance.h)], [active[32], u64 rollout], [kept[32], u64 rollout],
 //             [accepted[32], varint manifest_bytes], exclusive manifests of active, kept and
@@ -42,16 +44,18 @@
 //   3:
 //               a statement that ordered back, or ended the task)]
 //
-// "WLDA" took a floor from what did not run yet: its 8 is followed by how much of the floor is by
-// the accepted statement, and it has no 16. "WLD9" knows no marks. "WLD8" has 4 x u64 refused and
-// no interval. "WLD7" has no order either, and of a task a u8 kind before accepted_stage and one
-// varint counter in place of floor and approvals: those of the last statement, whose u64 rollout is
-// before manifest_bytes. No floor was known then. "WLD6" has one u64 in place of the two, the
-// highest time that anybody signed: it is taken for the gateway's word, which does not last.
+// "WLDB" knows no cloud counts. "WLDA" took a floor from what did not run yet: its 8 is followed by
+// how much of the floor is by the accepted statement, and it has no 16. "WLD9" knows no marks.
+// "WLD8" has 4 x u64 refused and no interval. "WLD7" has no order either, and of a task a u8 kind
+// before accepted_stage and one varint counter in place of floor and approvals: those of the last
+// statement, whose u64 rollout is before manifest_bytes. No floor was known then. "WLD6" has one
+// u64 in place of the two, the highest time that anybody signed: it is taken for the gateway's
+// word, which does not last.
 
-#define MAGIC          "WLD" // and the version, 10 as A, 11 as B
+#define MAGIC          "WLD" // and the version, 10 as A, 12 as C
 #define MAGIC_BYTES    4
-#define VERSION        11
+#define VERSION        12
+#define VERSION_CLOUD  12 // the first that knows cloud counts
 #define VERSION_RAN    11 // the first whose floors are of what ran
 #define VERSION_AGAIN  10 // the first that knows marks
 #define VERSION_STAND  9  // the first that knows which refusals stand, and the interval
@@ -83,6 +87,7 @@
 #define AGAIN_NEXT     4u
 #define FLOOR_ACCEPTED 8u
 #define FLOOR_ACTIVE   16u
+#define CLOUD_COUNTS   32u
 
 _Static_assert(DEV_STATE_SAVE_MAX <= DEV_STATE_BYTES_MAX, "the record fits the storage port");
 
@@ -146,6 +151,11 @@ static void approvals_write(struct base_writer *writer, const struct dev_task *t
     approval_write(writer, &task->slots.kept.by);
 }
 
+static bool has_clouds(const struct dev_task *task)
+{
+    return !task->shadow && task->runs.clouds.counts.asked != 0;
+}
+
 static uint8_t again_flags(const struct dev_task *task)
 {
     unsigned flags = 0;
@@ -154,6 +164,7 @@ static uint8_t again_flags(const struct dev_task *task)
     flags |= task->offer.again.rollout_id != 0 ? AGAIN_NEXT : 0;
     flags |= task->offer.accepted_floor != 0 ? FLOOR_ACCEPTED : 0;
     flags |= task->slots.active_floor != 0 ? FLOOR_ACTIVE : 0;
+    flags |= has_clouds(task) ? CLOUD_COUNTS : 0;
     return (uint8_t)flags;
 }
 
@@ -162,6 +173,27 @@ static void again_write(struct base_writer *writer, const struct dev_again *agai
     if (again->rollout_id != 0) {
         base_writer_u64(writer, again->rollout_id);
         base_writer_u8(writer, again->attempt);
+    }
+}
+
+// The numbers of a version's decisions, in the order in which they are stored.
+static uint16_t *cloud_number(struct dev_clouds *clouds, uint32_t index)
+{
+    struct wire_cloud_counts *counts = &clouds->counts;
+    uint16_t *const numbers[] = {&counts->asked, &counts->sent, &counts->answered,
+                                 &counts->differed, &clouds->told};
+    const uint32_t count = sizeof(numbers) / sizeof(numbers[0]);
+    return index < count                      ? numbers[index]
+           : index < count + WIRE_CLOUD_TIMES ? &counts->times[index - count]
+                                              : NULL;
+}
+
+static void cloud_write(struct base_writer *writer, const struct dev_task *task)
+{
+    struct dev_clouds clouds = task->runs.clouds;
+    const uint16_t *number;
+    for (uint32_t i = 0; (number = cloud_number(&clouds, i)) != NULL; i++) {
+        base_writer_varint(writer, *number);
     }
 }
 
@@ -191,6 +223,9 @@ static void task_write(struct base_writer *writer, const struct dev_task *task)
     }
     if (task->slots.active_floor != 0) {
         base_writer_varint(writer, task->slots.active_floor);
+    }
+    if (has_clouds(task)) {
+        cloud_write(writer, task);
     }
     if (task->shadow) {
         base_writer_u16(writer, task->runs.slow_percent);
@@ -299,12 +334,26 @@ static void floors_read(struct base_reader *reader, struct dev_task *task, uint8
     }
 }
 
+static void cloud_read(struct base_reader *reader, struct dev_task *task)
+{
+    uint16_t *number;
+    for (uint32_t i = 0; (number = cloud_number(&task->runs.clouds, i)) != NULL; i++) {
+        *number = (uint16_t)base_reader_varint_max(reader, UINT16_MAX);
+    }
+    if (task->shadow || !wire_cloud_counts_ok(&task->runs.clouds.counts)) {
+        base_reader_fail(reader, BASE_ERR_INVALID);
+    }
+}
+
 static void marks_read(struct base_reader *reader, struct dev_task *task, uint8_t version)
 {
     uint8_t flags = base_reader_u8(reader);
     again_read(reader, &task->slots.again, (flags & AGAIN_FOLLOWED) != 0);
     again_read(reader, &task->offer.again, (flags & AGAIN_NEXT) != 0);
     floors_read(reader, task, flags, version);
+    if (version >= VERSION_CLOUD && (flags & CLOUD_COUNTS) != 0) {
+        cloud_read(reader, task);
+    }
     task->slots.placebo = (flags & AGAIN_PLACEBO) != 0;
     if ((flags & AGAIN_NEXT) != 0) {
         dev_repair_doubt(task, DEV_COPY_ACTIVE);
@@ -378,10 +427,10 @@ static uint8_t task_read(struct base_reader *reader, struct dev_task *task, uint
     task->slots.every_s = (uint32_t)base_reader_varint_max(reader, UINT32_MAX);
     task->runs.count = (uint32_t)base_reader_varint_max(reader, UINT32_MAX);
     uint8_t exclusive = base_reader_u8(reader);
+    task->shadow = (flags & TASK_SHADOW) != 0;
     if (version >= VERSION_AGAIN) {
         marks_read(reader, task, version);
     }
-    task->shadow = (flags & TASK_SHADOW) != 0;
     task->slots.triggered = (flags & TASK_TRIGGERED) != 0;
     if (task->shadow) {
         task->runs.slow_percent = base_reader_u16(reader);
@@ -544,7 +593,7 @@ static uint8_t version_of(uint8_t letter)
     if (letter >= '0' && letter <= '9') {
         return (uint8_t)(letter - '0');
     }
-    return letter == 'A' || letter == 'B' ? (uint8_t)(letter - 'A' + 10) : 0;
+    return letter >= 'A' && letter <= 'A' + VERSION - 10 ? (uint8_t)(letter - 'A' + 10) : 0;
 }
 
 enum base_status dev_state_decode(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)

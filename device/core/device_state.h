@@ -6,7 +6,7 @@
 #include "core/sweep/device_past.h"
 
 #define DEV_STATE_TASK_MAX                                                                         \
-    (1 + WIRE_TASK_NAME_MAX + 21 * 10 + 7 * WIRE_SHA256_BYTES + 9 + 5 + 3 * 9 + 19 +               \
+    (1 + WIRE_TASK_NAME_MAX + 21 * 10 + 7 * WIRE_SHA256_BYTES + 9 + 5 + 3 * 9 + 19 + 13 * 3 +      \
      WIRE_TOLERANCES_BYTES_MAX)
 #define DEV_STATE_SAVE_MAX                                                                         \
     (256 + DEV_REFUSALS_BYTES_MAX + DEV_TASKS_MAX * (DEV_STATE_TASK_MAX + DEV_PAST_BYTES_MAX) +    \

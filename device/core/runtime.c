@@ -10,7 +10,7 @@
 #include "core/offer/kept_offers.h"
 #include "core/pull/pull_state.h"
 #include "core/record_save.h"
-#include "core/run/run_parts.h"
+#include "core/run/runs_at_once.h"
 #include "core/slots/device_repair.h"
 #include "core/sweep/device_collect.h"
 #include "core/sweep/device_past.h"
@@ -24,7 +24,6 @@
 #include <string.h>
 
 #define DEFAULT_OUTCOMES_MAX    64
-#define DEFAULT_INTERVAL_S      300
 #define DEFAULT_BACKOFF_BASE_MS 1000
 #define DEFAULT_BACKOFF_CAP_MS  300000
 #define DEFAULT_TIMEOUT_MS      30000
@@ -98,7 +97,6 @@ struct whole {
     struct dev_hints hints;
     struct dev_kept_result kept_result;
     struct dev_pull pull;
-    struct dev_run run;
     struct dev_saving saving;
     struct dev_sweep sweep;
     struct dev_triggered triggered;
@@ -115,8 +113,17 @@ struct places {
     struct dev_trust_work *trust_work;   // NULL without a root
     struct dev_kept_offers *kept_offers; // likewise
     struct dev_cloud *cloud;             // NULL where no calls are made
-    char *result;                        // at the end: what was not used was not touched
+    struct dev_run *run;
+    struct dev_at_once *at_once; // NULL where one runs at a time
+    void *waiting;               // of that
+    char *result;                // at the end: what was not used was not touched
 };
+
+// Of several at once one more, for what ends without having begun (device_run.c).
+static size_t run_places(uint32_t runs_max)
+{
+    return runs_max > 1 ? runs_max + 1 : 1;
+}
 
 // Counts, or hands out `memory`.
 static size_t lay_out(const struct dev_config *config, void *memory, struct places *out)
@@ -136,6 +143,11 @@ static size_t lay_out(const struct dev_config *config, void *memory, struct plac
         config->root != NULL ? base_carve(&carver, 1, sizeof(struct dev_kept_offers)) : NULL;
     out->cloud =
         config->cloud_calls_max > 0 ? base_carve(&carver, 1, sizeof(struct dev_cloud)) : NULL;
+    out->run =
+        base_carve(&carver, run_places(or_default(config->runs_max, 1)), sizeof(struct dev_run));
+    out->at_once = config->runs_max > 1 ? base_carve(&carver, 1, sizeof(struct dev_at_once)) : NULL;
+    out->waiting =
+        config->runs_max > 1 ? base_carve(&carver, 1, dev_at_once_bytes(config, tasks_max)) : NULL;
     out->result =
         base_carve(&carver, 1, or_default(config->result_bytes_max, DEV_RESULT_BYTES_DEFAULT));
     return carver.used;
@@ -149,7 +161,8 @@ size_t dev_runtime_bytes(const struct dev_config *config)
     if (tasks_max > DEV_TASKS_MAX || outcomes_max > WIRE_REPORT_MAX ||
         config->attrs.count > WIRE_ATTRS_MAX || config->result_bytes_max > DEV_RESULT_BYTES_MAX ||
         config->ride_wait_s > DEV_RIDE_WAIT_MAX_S ||
-        config->cloud_calls_max > DEV_CLOUD_CALLS_MAX || !keys_ok(config)) {
+        config->cloud_calls_max > DEV_CLOUD_CALLS_MAX || config->runs_max > DEV_RUNS_MAX ||
+        !keys_ok(config)) {
         return 0;
     }
     return lay_out(config, NULL, &places);
@@ -158,13 +171,15 @@ size_t dev_runtime_bytes(const struct dev_config *config)
 static void settings_copy(struct dev_settings *settings, const struct dev_config *config)
 {
     settings->device_id = config->device_id;
-    settings->trusted_key_count = config->trusted_key_count;
-    settings->signature_threshold = or_default(config->signature_threshold, 1);
+    settings->trusted_key_count = (uint8_t)config->trusted_key_count;
+    settings->signature_threshold = (uint8_t)or_default(config->signature_threshold, 1);
+    settings->runs_max = (uint8_t)or_default(config->runs_max, 1);
     settings->mirrors = config->mirrors;
     settings->tasks_max = or_default(config->tasks_max, DEV_TASKS_DEFAULT);
     settings->outcomes_max = or_default(config->outcomes_max, DEFAULT_OUTCOMES_MAX);
     settings->result_bytes_max = or_default(config->result_bytes_max, DEV_RESULT_BYTES_DEFAULT);
-    settings->checkin_interval_s = or_default(config->checkin_interval_s, DEFAULT_INTERVAL_S);
+    settings->checkin_interval_s =
+        or_default(config->checkin_interval_s, DEV_CHECKIN_INTERVAL_DEFAULT_S);
     settings->own_pace = config->checkin_interval_s > 0;
     settings->checkin_spread_s = config->checkin_spread_s;
     settings->backoff_base_ms = or_default(config->backoff_base_ms, DEFAULT_BACKOFF_BASE_MS);
@@ -176,6 +191,7 @@ static void settings_copy(struct dev_settings *settings, const struct dev_config
     settings->born_s = config->born_s;
     settings->crash_limit = or_default(config->crash_limit, 1);
     settings->hints = config->hints;
+    settings->leaves_required = config->leaves_required;
     memcpy(settings->trusted_keys, config->trusted_keys, sizeof(settings->trusted_keys));
     wire_device_hex(config->device_id, settings->device_hex);
 }
@@ -191,7 +207,6 @@ static struct dev_runtime *parts_place(struct whole *whole)
     runtime->hints = &whole->hints;
     runtime->kept_result = &whole->kept_result;
     runtime->pull = &whole->pull;
-    runtime->run = &whole->run;
     runtime->saving = &whole->saving;
     runtime->sweep = &whole->sweep;
     runtime->triggered = &whole->triggered;
@@ -241,6 +256,12 @@ enum base_status dev_init(void *memory, size_t memory_bytes, const struct dev_co
     runtime->trust->work = places.trust_work;
     runtime->kept_offers = places.kept_offers;
     runtime->cloud = places.cloud;
+    runtime->run = places.run;
+    memset(runtime->run, 0, run_places(runtime->settings.runs_max) * sizeof(struct dev_run));
+    runtime->at_once = places.at_once;
+    if (runtime->at_once != NULL) {
+        dev_at_once_init(runtime->at_once, config, runtime->settings.tasks_max, places.waiting);
+    }
     if (runtime->cloud != NULL) {
         runtime->cloud->calls_max = config->cloud_calls_max;
     }
@@ -267,9 +288,13 @@ static uint64_t next_due_us(const struct dev_runtime *runtime)
 static uint64_t settings_hash(const struct dev_runtime *runtime)
 {
     const struct dev_settings *settings = &runtime->settings;
-    uint64_t facts[] = {settings->device_id, settings->born_s,
-                        settings->tasks_max, settings->signature_threshold,
-                        WIRE_RUNTIME_ABI,    settings->born_root != NULL};
+    uint64_t facts[] = {settings->device_id,
+                        settings->born_s,
+                        settings->tasks_max,
+                        settings->signature_threshold,
+                        WIRE_RUNTIME_ABI,
+                        (settings->born_root != NULL ? 1u : 0u) |
+                            (settings->leaves_required ? 2u : 0u)};
     uint64_t hash = base_hash64(facts, sizeof(facts));
     hash = base_hash64_seed(settings->trusted_keys, sizeof(settings->trusted_keys), hash);
     return base_hash64_seed(runtime->attrs, runtime->attrs_bytes, hash);

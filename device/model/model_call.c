@@ -7,6 +7,7 @@
 // plan. dev_model_warm plans one ahead for the shapes a file declares (open dimensions as 1);
 // templates do that before they fork (runner/task_runner.c).
 #include "model/model_store.h"
+#include "model/train_port.h"
 
 #include "base/check.h"
 #include "base/hash.h"
@@ -37,19 +38,26 @@ static enum base_status inputs_set(const struct dev_model_call *call, struct eng
     return BASE_OK;
 }
 
+enum base_status dev_model_result_copy(const struct dev_model_place *place, size_t index,
+                                       const struct eng_array *result, struct base_error *error)
+{
+    void *at = NULL;
+    BASE_TRY(place->at(place->ctx, index, &result->desc, &at, error));
+    size_t bytes = eng_desc_bytes(&result->desc);
+    base_assert(bytes == 0 || at != NULL); // place said where
+    if (bytes > 0) {
+        memcpy(at, result->data, bytes);
+    }
+    return BASE_OK;
+}
+
 static enum base_status outputs_copy(const struct dev_model_call *call, struct eng_session *session,
                                      struct base_error *error)
 {
     for (size_t i = 0; i < call->wanted_count; i++) {
         struct eng_array array;
-        void *at = NULL;
         BASE_TRY(eng_session_output(session, call->wanted[i], &array, error));
-        BASE_TRY(call->place(call->ctx, i, &array.desc, &at, error));
-        size_t bytes = eng_desc_bytes(&array.desc);
-        base_assert(bytes == 0 || at != NULL); // place said where
-        if (bytes > 0) {
-            memcpy(at, array.data, bytes);
-        }
+        BASE_TRY(dev_model_result_copy(&call->place, i, &array, error));
     }
     return BASE_OK;
 }
@@ -153,6 +161,7 @@ struct dev_model_port dev_model_store_port(struct dev_model_store *store)
 {
     return (struct dev_model_port){
         .ctx = store,
+        .train = &dev_model_train_port,
         .get = port_get,
         .unref = dev_model_unref,
         .port_count = port_count,

@@ -11,6 +11,14 @@
 
 struct dev_model;
 
+// Where the elements of the result at `index` are to be copied. Called while the model's session is
+// held, so it returns and does not jump; what is not OK ends the call.
+struct dev_model_place {
+    enum base_status (*at)(void *ctx, size_t index, const struct eng_desc *desc, void **out_at,
+                           struct base_error *error);
+    void *ctx;
+};
+
 // One run of a model.
 struct dev_model_call {
     const struct eng_array *inputs; // of all the model's, in its order
@@ -19,11 +27,7 @@ struct dev_model_call {
     size_t wanted_count;
     size_t memory_bytes_max;       // as in struct eng_session_options
     struct eng_run_options limits; // when it ends
-    // Where the elements of the result at `index` of `wanted` are to be copied. Called while the
-    // model's session is held, so it returns and does not jump; what is not OK ends the call.
-    enum base_status (*place)(void *ctx, size_t index, const struct eng_desc *desc, void **out_at,
-                              struct base_error *error);
-    void *ctx;
+    struct dev_model_place place;  // of the results, by their places in `wanted`
     uint64_t work; // done, also by a call that failed; in units of eng_run_options.work_max
 };
 
@@ -34,8 +38,11 @@ struct dev_model_file {
     size_t size;
 };
 
+struct dev_train_port; // model/train_port.h
+
 struct dev_model_port {
     void *ctx;
+    const struct dev_train_port *train; // how models are trained; NULL: they are not
     // The model of this file, loaded from its bytes unless the digest is known. The caller owns one
     // reference. INVALID, TRUNCATED, UNSUPPORTED: what the engine says of the file, with node and
     // operator; TOO_LARGE: more than the host keeps; LIMIT: models in use leave no room; NOMEM.

@@ -383,6 +383,11 @@ const struct eng_model *dev_model_engine(const struct dev_model *model)
     return model->engine;
 }
 
+struct base_span dev_model_bytes(const struct dev_model *model)
+{
+    return (struct base_span){model->bytes, model->size};
+}
+
 // --- sessions ------------------------------------------------------------------------------------
 
 // With the lock held: a waiting session of this limit and key leaves the list; NULL: there is none.

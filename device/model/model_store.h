@@ -21,6 +21,7 @@
 #define DEV_MODEL_STORE_H
 
 #include "model/model_port.h"
+#include "base/span.h"
 #include "wire/hash_tree.h"
 
 #define DEV_MODEL_STORE_BYTES ((size_t)256 << 20) // default of bytes_max
@@ -49,6 +50,11 @@ BASE_NODISCARD enum base_status dev_model_store_get(struct dev_model_store *stor
 void dev_model_unref(struct dev_model *model); // accepts NULL
 // Borrowed as long as the reference.
 const struct eng_model *dev_model_engine(const struct dev_model *model);
+struct base_span dev_model_bytes(const struct dev_model *model); // the file
+// Copies a result to where `place` says. Its codes.
+BASE_NODISCARD enum base_status dev_model_result_copy(const struct dev_model_place *place,
+                                                      size_t index, const struct eng_array *result,
+                                                      struct base_error *error);
 
 // A session with one thread and without search, so that results repeat themselves and no processor
 // time goes into measuring: one that waits and was given with the same `shape_key` (a number made

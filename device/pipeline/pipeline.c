@@ -128,6 +128,7 @@ enum base_status dev_pipeline_boot(struct dev_pipeline *pipeline, uint64_t now_u
     BASE_TRY(dev_recorder_boot(options->recorder, now_us, now_us, &sink));
     dev_pipeline_ledger_load(pipeline);
     dev_pipeline_starts_load(pipeline);
+    pipeline->stores = true; // until somebody looked
     return BASE_OK;
 }
 

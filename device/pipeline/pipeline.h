@@ -120,7 +120,9 @@ struct dev_pipeline_stats {
     uint64_t privacy_refusals; // of them: what they held may not leave, or no more of them today
     uint64_t features;
     uint64_t features_refused;
-    uint64_t tasks_refused; // declarations or triggers that this device cannot take
+    uint64_t stores;         // of tasks, saved
+    uint64_t stores_refused; // no store, over its quota, damaged, or by the storage
+    uint64_t tasks_refused;  // declarations or triggers that this device cannot take
     uint32_t tasks;
     uint32_t patterns;
     size_t trigger_bytes; // held for them
@@ -150,6 +152,11 @@ BASE_NODISCARD enum base_status dev_pipeline_declare(struct dev_pipeline *pipeli
                                                      const struct dev_pipeline_task *tasks,
                                                      uint32_t count);
 
+// The tasks there are on the device, with or without an active version: what others kept
+// (storage/task_store.h) is dropped. Where nobody keeps anything it does nothing.
+void dev_pipeline_tasks_keep(struct dev_pipeline *pipeline, uint64_t now_us,
+                             const uint64_t *task_ids, uint32_t count);
+
 // Does what is due; returns when to call again (UINT64_MAX: after the next event or callback).
 // Calls dev_collect_step.
 uint64_t dev_pipeline_step(struct dev_pipeline *pipeline, uint64_t now_us, uint64_t wall_ms);
@@ -161,6 +168,7 @@ BASE_NODISCARD enum base_status dev_pipeline_flush(struct dev_pipeline *pipeline
 enum dev_effect_kind {
     DEV_EFFECT_FEATURE, // name: the feature
     DEV_EFFECT_UPLOAD,  // name: the upload
+    DEV_EFFECT_SAVE,    // the task's store is to be this image (wire/store/store_image.h)
 };
 
 // What a script asked for; it happens when its run ended well.

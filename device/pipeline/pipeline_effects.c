@@ -138,6 +138,7 @@ void dev_pipeline_on_end(struct dev_pipeline *pipeline, uint64_t now_us, uint64_
         run.token != 0 ? dev_pipeline_start_find(pipeline, run.token) : NULL;
     const struct pipeline_task *task =
         dev_pipeline_task_find(pipeline, start != NULL ? start->task_id : run.task_id);
+    const struct dev_effect *save = NULL;
     uint64_t time_ms = start != NULL ? start->wall_ms : wall_ms;
     bool gives = end != NULL && end->ok && task != NULL && (run.token == 0 || start != NULL);
     struct wire_declaration declaration;
@@ -151,6 +152,8 @@ void dev_pipeline_on_end(struct dev_pipeline *pipeline, uint64_t now_us, uint64_
         uint64_t at_ms = effect->time_ms != 0 ? effect->time_ms : time_ms;
         if (effect->kind == DEV_EFFECT_FEATURE) {
             feature(pipeline, at_ms, effect);
+        } else if (effect->kind == DEV_EFFECT_SAVE) {
+            save = effect; // behind the others: its commit may hold the start's end
         } else {
             upload(pipeline, task, wire_declaration_upload(&declaration, effect->name),
                    (struct wire_upload_record){.format = effect->format,
@@ -169,6 +172,11 @@ void dev_pipeline_on_end(struct dev_pipeline *pipeline, uint64_t now_us, uint64_
     }
     if (start != NULL) {
         start->state = START_ENDED;
+    }
+    if (save != NULL) {
+        dev_pipeline_store_save(pipeline, task, start, save);
+    }
+    if (start != NULL) {
         pipeline->stats.starts_lost += end == NULL ? 1 : 0;
     }
 }

@@ -1,6 +1,7 @@
 // What the files of the glue share: pipeline.c (life, step, events), pipeline_tasks.c (what is
 // declared, compiling), pipeline_starts.c (starts that wait), pipeline_input.c (the events of a
-// run), pipeline_effects.c (what a run gave). Nobody else includes this.
+// run), pipeline_effects.c (what a run gave), pipeline_stores.c
+// (what tasks keep). Nobody else includes this.
 #ifndef DEV_PIPELINE_PRIVATE_H
 #define DEV_PIPELINE_PRIVATE_H
 
@@ -33,6 +34,7 @@ struct dev_pipeline {
     uint64_t blocks_seen; // of the sequence, when the state was saved last
     uint64_t matches_seen;
     struct wire_leaves_ledger ledger; // of what has left today
+    bool stores;                      // some task may keep something
     uint64_t now_us;                  // of the step under way
     uint64_t wall_ms;
     uint8_t *input; // input_bytes, while a run reads it; NULL otherwise
@@ -81,12 +83,20 @@ void dev_pipeline_dropped_tell(struct dev_pipeline *pipeline);
 // Brings the store in line with what is in memory: new starts in, ended ones out, each time with
 // the trigger engine's state, so that no match before it fires again.
 void dev_pipeline_starts_store(struct dev_pipeline *pipeline);
+// In a group: the start is over.
+void dev_pipeline_start_forget(struct dev_pipeline *pipeline, const struct pipeline_start *start);
 // The start with that token, NULL: none.
 struct pipeline_start *dev_pipeline_start_find(struct dev_pipeline *pipeline, uint64_t token);
 
 // ---- pipeline_effects.c
 // Reads back how much has left today.
 void dev_pipeline_ledger_load(struct dev_pipeline *pipeline);
+
+// ---- pipeline_stores.c
+// Makes the task's store what its run left, and forgets the run's start (NULL: it had none) in the
+// same commit.
+void dev_pipeline_store_save(struct dev_pipeline *pipeline, const struct pipeline_task *task,
+                             struct pipeline_start *start, const struct dev_effect *effect);
 
 // ---- pipeline_input.c
 // Encodes the events the start's task wants into `input`, which is there. Events that are gone are

@@ -300,6 +300,12 @@ static void start_put(struct dev_pipeline *pipeline, const struct pipeline_start
     (void)ignored;
 }
 
+void dev_pipeline_start_forget(struct dev_pipeline *pipeline, const struct pipeline_start *start)
+{
+    base_assert(start->state == START_ENDED);
+    start_put(pipeline, start);
+}
+
 // What was put is as good as stored: commits keep their order.
 static void starts_settle(struct dev_pipeline *pipeline)
 {

@@ -15,12 +15,28 @@ static void short_text(struct base_writer *writer, struct base_str text)
 static void effect_write(struct base_writer *writer, const struct dev_vm_effect *effect)
 {
     base_writer_u8(writer, (uint8_t)effect->kind);
+    if (effect->kind == DEV_VM_EFFECT_SAVE) {
+        base_writer_u32(writer, effect->size);
+        base_writer_bytes(writer, effect->bytes, effect->size);
+        return;
+    }
     base_writer_u8(writer, (uint8_t)effect->format);
     base_writer_u64(writer, effect->time_ms);
     short_text(writer, effect->name);
     short_text(writer, effect->key);
     base_writer_u32(writer, effect->size);
     base_writer_bytes(writer, effect->bytes, effect->size);
+}
+
+static void cloud_write(struct base_writer *writer, const struct wire_cloud_counts *counts)
+{
+    base_writer_u16(writer, counts->asked);
+    base_writer_u16(writer, counts->sent);
+    base_writer_u16(writer, counts->answered);
+    base_writer_u16(writer, counts->differed);
+    for (uint32_t i = 0; i < WIRE_CLOUD_TIMES; i++) {
+        base_writer_u16(writer, counts->times[i]);
+    }
 }
 
 void dev_runner_end_write(struct base_writer *writer, enum base_status status,
@@ -39,11 +55,14 @@ void dev_runner_end_write(struct base_writer *writer, enum base_status status,
     base_writer_bytes(writer, result->stack, strlen(result->stack));
     base_writer_u64(writer, result->instructions);
     base_writer_u64(writer, result->duration_us);
+    base_writer_u64(writer, result->prepare_us);
+    base_writer_u64(writer, result->model_us);
     base_writer_u32(writer, result->heap_peak_bytes);
     base_writer_u64(writer, result->left_out.late);
     base_writer_u64(writer, result->left_out.evicted);
     base_writer_u64(writer, result->left_out.dropped);
     base_writer_u32(writer, result->refused);
+    cloud_write(writer, &result->cloud);
     base_writer_u32(writer, (uint32_t)result->result.size);
     base_writer_bytes(writer, result->result.data, result->result.size);
     base_writer_u8(writer, (uint8_t)result->effect_count);

@@ -12,6 +12,7 @@
 //   STARTED := nothing
 //   REFUSED := text of why
 //   QUERY   := u8 every_key, u8 size, feature, u8 size, key, u64 from_ms, u64 to_ms, u32 newest
+//              (no feature and no key: the task's store, one row)
 //   ROWS    := u32 status (negative, as its two's complement), rows
 //   row     := u32 key_size, u32 value_size, u64 time_ms, key, value
 //   INFER   := u8 size, model, call (wire/cloud/tensor_call.h)
@@ -34,6 +35,7 @@
 #define DEV_RUNNER_FRAME_H
 
 #include "vm/vm.h"
+#include "wire/store/store_image.h"
 
 #define DEV_RUNNER_FD           3 // of the socket, in the process
 #define DEV_RUNNER_HEAD_BYTES   8
@@ -42,13 +44,14 @@
 #define DEV_RUNNER_TEXT_MAX     160 // of REFUSED
 #define DEV_RUNNER_QUERY_MAX    (24 + DEV_VM_FEATURE_NAME_MAX + DEV_VM_FEATURE_KEY_MAX)
 #define DEV_RUNNER_ROW_BYTES    16 // a row without key and value
-#define DEV_RUNNER_ROWS_MAX     (4 + DEV_VM_QUERY_BYTES)
-#define DEV_RUNNER_END_MAX      (DEV_VM_RESULT_MAX + DEV_VM_EFFECT_BYTES + 8 * 1024)
-#define DEV_RUNNER_INFER_MAX    (1 + WIRE_TENSOR_MODEL_MAX + WIRE_TENSOR_CALL_MAX) // body of INFER
-#define DEV_RUNNER_ANSWER_MAX   (2 + DEV_VM_MESSAGE_MAX + WIRE_TENSOR_ANSWER_MAX)  // body of ANSWER
-#define DEV_RUNNER_LOOK_MAX     (1 + WIRE_TENSOR_MODEL_MAX)                        // body of LOOK
-#define DEV_RUNNER_SEEN_BYTES   5
-#define DEV_RUNNER_FRAME_MAX    (1028 * 1024) // more than any body
+#define DEV_RUNNER_ROWS_MAX     (4 + DEV_RUNNER_ROW_BYTES + WIRE_STORE_IMAGE_MAX)
+#define DEV_RUNNER_END_MAX                                                                         \
+    (DEV_VM_RESULT_MAX + DEV_VM_EFFECT_BYTES + WIRE_STORE_IMAGE_MAX + 8 * 1024)
+#define DEV_RUNNER_INFER_MAX  (1 + WIRE_TENSOR_MODEL_MAX + WIRE_TENSOR_CALL_MAX) // body of INFER
+#define DEV_RUNNER_ANSWER_MAX (2 + DEV_VM_MESSAGE_MAX + WIRE_TENSOR_ANSWER_MAX)  // body of ANSWER
+#define DEV_RUNNER_LOOK_MAX   (1 + WIRE_TENSOR_MODEL_MAX)                        // body of LOOK
+#define DEV_RUNNER_SEEN_BYTES 5
+#define DEV_RUNNER_FRAME_MAX  (1028 * 1024) // more than any body
 
 enum dev_runner_kind {
     DEV_RUNNER_JOB = 1,

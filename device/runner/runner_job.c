@@ -45,6 +45,17 @@ static void attrs_write(struct base_writer *writer, const struct wire_attrs *att
     base_writer_bytes(writer, bytes, base_writer_size(&inner));
 }
 
+static void given_write(struct base_writer *writer, const struct dev_vm_bytes *items,
+                        uint32_t count)
+{
+    base_writer_varint(writer, count);
+    for (uint32_t i = 0; i < count; i++) {
+        text_write(writer, items[i].name);
+        base_writer_varint(writer, items[i].size);
+        base_writer_u8(writer, items[i].bytes != NULL || items[i].size == 0);
+    }
+}
+
 static void head_write(struct base_writer *writer, const struct dev_runner_job *job)
 {
     const struct dev_vm_job *vm = job->vm;
@@ -73,6 +84,8 @@ static void head_write(struct base_writer *writer, const struct dev_runner_job *
         base_writer_varint(writer, vm->models[i].size);
         base_writer_bytes(writer, vm->models[i].digest.bytes, sizeof(vm->models[i].digest.bytes));
     }
+    given_write(writer, vm->files, vm->file_count);
+    given_write(writer, vm->blobs, vm->blob_count);
 }
 
 // Where parts go.
@@ -95,6 +108,17 @@ static enum base_status put(struct parts *parts, const void *bytes, size_t size)
     return more > 0 ? parts->part(parts->ctx, NULL, more) : BASE_OK;
 }
 
+static enum base_status given_put(struct parts *parts, const struct dev_vm_bytes *items,
+                                  uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (items[i].bytes != NULL) {
+            BASE_TRY(put(parts, items[i].bytes, items[i].size));
+        }
+    }
+    return BASE_OK;
+}
+
 static enum base_status job_put(const struct dev_runner_job *job, uint8_t *head,
                                 dev_runner_part_fn part, void *ctx)
 {
@@ -111,7 +135,9 @@ static enum base_status job_put(const struct dev_runner_job *job, uint8_t *head,
         const struct dev_vm_module *module = &job->vm->modules[i];
         BASE_TRY(put(&parts, module->mpy, module->size));
     }
-    return put(&parts, job->input, job->input_bytes);
+    BASE_TRY(put(&parts, job->input, job->input_bytes));
+    BASE_TRY(given_put(&parts, job->vm->files, job->vm->file_count));
+    return given_put(&parts, job->vm->blobs, job->vm->blob_count);
 }
 
 enum base_status dev_runner_job_parts(const struct dev_runner_job *job, dev_runner_part_fn part,
@@ -158,6 +184,19 @@ static void attrs_read(struct base_reader *reader, struct dev_runner_view *out)
     out->vm.attrs = &out->attrs;
 }
 
+// What is not there has no bytes (struct dev_vm_bytes); until the file is read, what is there has
+// those of its name.
+static uint32_t given_read(struct base_reader *reader, struct dev_vm_bytes *out, uint32_t max)
+{
+    uint64_t count = base_reader_varint_max(reader, max);
+    for (uint64_t i = 0; i < count && reader->status == BASE_OK; i++) {
+        out[i].name = text_read(reader);
+        out[i].size = (size_t)base_reader_varint_max(reader, SIZE_MAX);
+        out[i].bytes = base_reader_u8(reader) != 0 ? (const uint8_t *)out[i].name.data : NULL;
+    }
+    return (uint32_t)count;
+}
+
 // Sizes now; where they lie when the head is read.
 static void lists_read(struct base_reader *reader, struct dev_runner_view *out)
 {
@@ -176,6 +215,10 @@ static void lists_read(struct base_reader *reader, struct dev_runner_view *out)
     out->vm.module_count = (uint32_t)modules;
     out->vm.models = out->models;
     out->vm.model_count = (uint32_t)models;
+    out->vm.files = out->files;
+    out->vm.file_count = given_read(reader, out->files, DEV_VM_FILES_MAX);
+    out->vm.blobs = out->blobs;
+    out->vm.blob_count = given_read(reader, out->blobs, DEV_RUNNER_BLOBS_MAX);
 }
 
 static enum base_status head_read(struct base_reader *reader, struct dev_runner_view *out)
@@ -205,6 +248,15 @@ static const uint8_t *part_read(struct base_reader *reader, size_t align, size_t
     return bytes;
 }
 
+static void given_place(struct base_reader *file, struct dev_vm_bytes *items, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (items[i].bytes != NULL) {
+            items[i].bytes = part_read(file, JOB_ALIGN, items[i].size);
+        }
+    }
+}
+
 enum base_status dev_runner_job_parse(const uint8_t *bytes, size_t size, const uint8_t *models,
                                       size_t models_size, struct dev_runner_view *out)
 {
@@ -224,6 +276,8 @@ enum base_status dev_runner_job_parse(const uint8_t *bytes, size_t size, const u
         out->modules[i].mpy = part_read(&file, JOB_ALIGN, out->modules[i].size);
     }
     out->input = part_read(&file, JOB_ALIGN, out->input_bytes);
+    given_place(&file, out->files, out->vm.file_count);
+    given_place(&file, out->blobs, out->vm.blob_count);
     BASE_TRY(base_reader_finish(&file));
     base_reader_init(&file, models, models_size);
     for (uint32_t i = 0; i < out->vm.model_count; i++) {

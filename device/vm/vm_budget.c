@@ -4,7 +4,7 @@
 // keep itself alive. The C stack check lives here too, since it is called at every call and at
 // every step of the loops that MicroPython runs in C. Runs on the VM's thread.
 #include "vm/vm_state.h"
-#include "vm/vm_text.h"
+#include "vm/mpy/vm_text.h"
 
 #include "base/ckd.h"
 #include "base/clock.h"

@@ -186,6 +186,26 @@ static struct base_str model_take(mp_obj_t given)
     return (struct base_str){name, size};
 }
 
+// Was the cloud asked, as far as it is for the script's rule? Who could not be asked was not.
+static bool was_sent(enum wire_cloud_why why)
+{
+    return why != WIRE_CLOUD_OFFLINE && why != WIRE_CLOUD_SLOW && why != WIRE_CLOUD_NOT_ALLOWED &&
+           why != WIRE_CLOUD_CLOSED;
+}
+
+static void call_count(struct dev_vm *vm, uint64_t took_us)
+{
+    struct wire_cloud_counts one = {.asked = vm->cloud_decided ? 0 : 1,
+                                    .sent = was_sent(vm->cloud_why) ? 1 : 0};
+    if (vm->cloud_why == WIRE_CLOUD_ANSWERED) {
+        one.answered = 1;
+        one.times[wire_cloud_step(took_us)] = 1;
+    }
+    vm->cloud_decided = false;
+    vm->cloud_compared = false;
+    (void)wire_cloud_add(&vm->out->cloud, &one);
+}
+
 // infer(model, inputs, deadline_ms=1000, on_fail="raise", priority=1): outputs by name; where it is
 // not answered `on_fail`, or with "raise" OSError.
 static mp_obj_t infer(size_t count, const mp_obj_t *args, mp_map_t *named)
@@ -224,12 +244,18 @@ static mp_obj_t infer(size_t count, const mp_obj_t *args, mp_map_t *named)
     struct dev_vm_cloud_end end = {.size = 0};
     struct wire_tensor_answer answer;
     bool asks = port != NULL && dev_vm_leaves_call(vm, model, &inputs.call, end.detail);
+    uint64_t from_us = base_clock_mono_us();
+    dev_vm_model_begins(vm);
+    vm->away = true;
     vm->cloud_why = asks ? port->infer(port->ctx, &call, &end) : WIRE_CLOUD_NOT_ALLOWED;
+    vm->away = false;
+    dev_vm_model_ends(vm);
     m_del(uint8_t, bytes, size);
     if (vm->cloud_why == WIRE_CLOUD_ANSWERED &&
         wire_tensor_answer_parse(end.answer, end.size, &answer) != BASE_OK) {
         vm->cloud_why = WIRE_CLOUD_FAILED;
     }
+    call_count(vm, end.virtual_us > 0 ? end.virtual_us : base_clock_mono_us() - from_us);
     if (dev_vm_budget_charge(1 + end.size / DEV_VM_COPY_PER_UNIT)) {
         dev_vm_over_budget();
     }
@@ -252,11 +278,27 @@ static mp_obj_t why(void)
 }
 static MP_DEFINE_CONST_FUN_OBJ_0(why_obj, why);
 
+// agreed(yes): whether the last answer was what the device's own result says. Only counted.
+static mp_obj_t agreed(mp_obj_t yes)
+{
+    struct dev_vm *vm = dev_vm_current;
+    dev_vm_outside(vm);
+    if (vm->cloud_why != WIRE_CLOUD_ANSWERED || vm->cloud_compared) {
+        raise_value("agreed() is said once of a call that was answered");
+    }
+    vm->cloud_compared = true;
+    (void)wire_cloud_add(&vm->out->cloud,
+                         &(struct wire_cloud_counts){.differed = mp_obj_is_true(yes) ? 0 : 1});
+    return mp_const_none;
+}
+static MP_DEFINE_CONST_FUN_OBJ_1(agreed_obj, agreed);
+
 static const mp_rom_map_elem_t cloud_globals_table[] = {
     {MP_ROM_QSTR(MP_QSTR___name__), MP_ROM_QSTR(MP_QSTR_cloud)},
     {MP_ROM_QSTR(MP_QSTR_infer), MP_ROM_PTR(&infer_obj)},
     {MP_ROM_QSTR(MP_QSTR_decide), MP_ROM_PTR(&dev_vm_decide_obj)},
     {MP_ROM_QSTR(MP_QSTR_why), MP_ROM_PTR(&why_obj)},
+    {MP_ROM_QSTR(MP_QSTR_agreed), MP_ROM_PTR(&agreed_obj)},
 };
 static MP_DEFINE_CONST_DICT(cloud_globals, cloud_globals_table);
 

@@ -168,8 +168,10 @@ static mp_obj_t query(size_t count, const mp_obj_t *args, mp_map_t *named)
     const struct dev_vm_data_port *port = vm->job->data;
     dev_vm_outside(vm);
     vm->out->looked = true;
+    vm->away = true;
     enum base_status status =
         port != NULL ? port->query(port->ctx, &wanted, row_take, &rows) : BASE_OK;
+    vm->away = false;
     if (rows.full || status == BASE_ERR_LIMIT) {
         mp_raise_msg_varg(&mp_type_ValueError,
                           MP_ERROR_TEXT("walle.data: more than %d rows or %d bytes: ask for less"),
@@ -288,6 +290,7 @@ static MP_DEFINE_CONST_FUN_OBJ_2(upload_obj, upload);
 void dev_vm_effects_finish(struct dev_vm *vm)
 {
     bool well = vm->out->end == DEV_VM_FINISHED;
+    dev_vm_store_finish(vm);
     vm->out->effects = vm->effects;
     vm->out->effect_count = well ? vm->effect_count : 0;
 }

@@ -97,7 +97,9 @@ static void way_look(struct pol_fallback_facts *facts, mp_obj_t model_in)
     if (port == NULL) {
         return;
     }
+    dev_vm_current->away = true;
     struct dev_vm_cloud_state state = port->look(port->ctx, model.size > 0 ? model : BASE_STR("-"));
+    dev_vm_current->away = false;
     facts->way = way_of(state.why);
     facts->expected_us = state.expected_us;
 }
@@ -129,6 +131,8 @@ static mp_obj_t decide(size_t count, const mp_obj_t *args, mp_map_t *named)
     dev_vm_outside(dev_vm_current);
     dev_vm_current->out->looked = true;
     way_look(&facts, values[MODEL].u_obj);
+    dev_vm_current->cloud_decided = true;
+    (void)wire_cloud_add(&dev_vm_current->out->cloud, &(struct wire_cloud_counts){.asked = 1});
     enum pol_fallback_reason reason = pol_fallback_decide(&rule, &facts);
     const char *word = pol_fallback_word(reason);
     mp_obj_t items[2] = {mp_obj_new_bool(reason == POL_FALLBACK_CLOUD),

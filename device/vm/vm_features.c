@@ -5,11 +5,29 @@
 // query that found more than fits gives what fits.
 #include "vm/vm_features.h"
 
+#include <stdlib.h>
+
 static bool row_give(void *ctx, const struct dev_feature_row *row)
 {
     struct dev_vm_features *features = ctx;
     return features->visit(features->visit_ctx, row->key, row->time_ms, row->value,
                            row->value_size);
+}
+
+static enum base_status own(struct dev_vm_features *features, dev_vm_row_fn visit, void *visit_ctx)
+{
+    uint8_t *image = malloc(WIRE_STORE_IMAGE_MAX);
+    size_t size = 0;
+    if (image == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    enum base_status status = dev_task_store_load(dev_feature_store_collect(features->store),
+                                                  &features->of, image, &size);
+    if (status == BASE_OK) {
+        (void)visit(visit_ctx, (struct base_str){NULL, 0}, 0, image, size);
+    }
+    free(image);
+    return status;
 }
 
 static enum base_status query(void *ctx, const struct dev_vm_query *asked, dev_vm_row_fn visit,
@@ -18,6 +36,9 @@ static enum base_status query(void *ctx, const struct dev_vm_query *asked, dev_v
     struct dev_vm_features *features = ctx;
     if (features->store == NULL) {
         return BASE_ERR_NOT_FOUND;
+    }
+    if (asked->feature.size == 0) {
+        return own(features, visit, visit_ctx);
     }
     struct dev_feature_query find = {
         .feature = asked->feature,

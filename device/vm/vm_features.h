@@ -4,12 +4,14 @@
 #define DEV_VM_FEATURES_H
 
 #include "pipeline/storage/feature_store.h"
+#include "pipeline/storage/task_store.h"
 #include "vm/vm.h"
 
 struct dev_vm_features {
     struct dev_feature_store *store; // NULL: there are no rows
     uint64_t now_us;
-    dev_vm_row_fn visit; // of the query under way
+    struct dev_task_store_of of; // whose store walle.store is
+    dev_vm_row_fn visit;         // of the query under way
     void *visit_ctx;
 };
 

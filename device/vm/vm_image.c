@@ -36,6 +36,7 @@ struct image_module {
 
 struct dev_vm_image {
     enum phase phase;
+    bool verified;   // dev_mpy_check passed what it stands for, in the run that took it
     bool crowded;    // more modules were asked for than it can tell of
     uint8_t *halt;   // in a module's bytes
     uint8_t instead; // what belongs there
@@ -206,6 +207,11 @@ void dev_vm_image_pick(struct dev_vm *vm)
     }
 }
 
+bool dev_vm_image_verified(const struct dev_vm *vm)
+{
+    return vm->warm && vm->image->verified && vm->job->checks == NULL;
+}
+
 bool dev_vm_image_check(struct dev_vm *vm)
 {
     const struct dev_vm_image *image = vm->image;
@@ -267,15 +273,10 @@ void dev_vm_image_restore(struct dev_vm *vm)
 
 // --- in a run
 
-// Of the run under way, so far.
-static size_t heap_bytes_now(void)
-{
-    return (MP_STATE_MEM(area).gc_last_used_block + 1) * MICROPY_BYTES_PER_GC_BLOCK;
-}
-
 static bool may_be_kept(const struct dev_vm *vm)
 {
-    return heap_bytes_now() <= DEV_VM_IMAGE_BYTES && dev_vm_budget_used(vm) <= DEV_VM_IMAGE_UNITS;
+    return dev_vm_heap_bytes() <= DEV_VM_IMAGE_BYTES &&
+           dev_vm_budget_used(vm) <= DEV_VM_IMAGE_UNITS;
 }
 
 // Leaves the run, which begins anew.
@@ -290,7 +291,7 @@ static _Noreturn void begin_anew(struct dev_vm *vm)
 static bool image_take(struct dev_vm *vm, struct dev_vm_image *image)
 {
     const mp_state_mem_area_t *area = &MP_STATE_MEM(area);
-    size_t heap_bytes = heap_bytes_now();
+    size_t heap_bytes = dev_vm_heap_bytes();
     size_t table_bytes = table_bytes_of(area, heap_bytes / MICROPY_BYTES_PER_GC_BLOCK);
     if (vm->outside || image->crowded || !may_be_kept(vm) ||
         MP_STATE_THREAD(nlr_jump_callback_top) != NULL) {
@@ -309,6 +310,7 @@ static bool image_take(struct dev_vm *vm, struct dev_vm_image *image)
     image->table_bytes = table_bytes;
     image->heap_bytes = heap_bytes;
     image->main = vm->main;
+    image->verified = vm->job->checks == NULL;
     image->units = dev_vm_budget_used(vm);
     return true;
 }

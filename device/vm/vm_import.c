@@ -2,9 +2,9 @@
 // "features.mpy", "pkg", "pkg/__init__.mpy"); the answers come from the job's table, and the
 // bytecode is used where it lies. Called from the import statement, on the VM's thread.
 #include "vm/vm_state.h"
-#include "vm/vm_text.h"
+#include "vm/mpy/vm_text.h"
 
-#include "vm/mpy_check.h"
+#include "vm/mpy/mpy_check.h"
 
 #include "py/builtin.h"
 #include "py/objmodule.h"
@@ -131,15 +131,44 @@ static const char *made_in(struct base_str module, uint32_t index)
     return NULL;
 }
 
-const char *dev_vm_offered_in(struct base_str module, uint32_t index)
+// The module that the first `size` bytes name, and those behind periods in it; NULL: none.
+static const mp_obj_module_t *module_named(struct base_str path)
 {
-    const mp_map_elem_t *found;
+    const mp_map_elem_t *found = NULL;
+    size_t size = 0;
+    while (size < path.size && path.data[size] != '.') {
+        size++;
+    }
+    const struct base_str first = {path.data, size};
     for (uint32_t i = 0; (found = module_at(i)) != NULL; i++) {
-        if (base_str_equal(module, base_str_of(fixed_name(MP_OBJ_QSTR_VALUE(found->key))))) {
-            const mp_map_t *names = &mp_obj_module_get_globals(found->value)->map;
-            return index < names->alloc ? fixed_name(MP_OBJ_QSTR_VALUE(names->table[index].key))
-                                        : made_in(module, index - (uint32_t)names->alloc);
+        if (base_str_equal(first, base_str_of(fixed_name(MP_OBJ_QSTR_VALUE(found->key))))) {
+            break;
         }
     }
-    return NULL;
+    while (found != NULL && size < path.size) {
+        const mp_map_t *names = &mp_obj_module_get_globals(found->value)->map;
+        size_t from = size + 1;
+        for (size = from; size < path.size && path.data[size] != '.';) {
+            size++;
+        }
+        const struct base_str next = {path.data + from, size - from};
+        found = NULL;
+        for (size_t i = 0; i < names->alloc && found == NULL; i++) {
+            const mp_map_elem_t *at = &names->table[i];
+            bool same = base_str_equal(next, base_str_of(fixed_name(MP_OBJ_QSTR_VALUE(at->key))));
+            found = same && mp_obj_get_type(at->value) == &mp_type_module ? at : NULL;
+        }
+    }
+    return found != NULL ? MP_OBJ_TO_PTR(found->value) : NULL;
+}
+
+const char *dev_vm_offered_in(struct base_str module, uint32_t index)
+{
+    const mp_obj_module_t *found = module_named(module);
+    if (found == NULL) {
+        return NULL;
+    }
+    const mp_map_t *names = &found->globals->map;
+    return index < names->alloc ? fixed_name(MP_OBJ_QSTR_VALUE(names->table[index].key))
+                                : made_in(module, index - (uint32_t)names->alloc);
 }

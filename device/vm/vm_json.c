@@ -5,7 +5,7 @@
 // own check of its stack, which raises in a script as any recursion does.
 #include "vm/vm_json.h"
 
-#include "vm/vm_text.h"
+#include "vm/mpy/vm_text.h"
 
 #include "base/text/real.h"
 

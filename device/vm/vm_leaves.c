@@ -4,7 +4,7 @@
 // (pipeline/pipeline_effects.c), for it does not trust a task's process.
 #include "vm/vm_state.h"
 
-#include "vm/vm_text.h"
+#include "vm/mpy/vm_text.h"
 
 #include "wire/cloud/tensor_leaves.h"
 #include "wire/leaves/leaves_check.h"

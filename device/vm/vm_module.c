@@ -1,14 +1,20 @@
-// The module `walle`: all a script sees of the device. log(...), result(value), and config, input
-// and device, which are made when they are first asked for. Called by MicroPython on the VM's
+// The module `walle`: all a script sees of the device. log(...), result(value), file(name) and
+// blob(name) (given/vm_given.c), and config, input and device, which are made when they are first
+// asked for. Called by MicroPython on the VM's
 // thread; values go through vm_json.c. Only the last result of a run counts. Made values are root
 // pointers of the interpreter, as the collector would not find them otherwise; they are gone with
 // the run.
 #include "vm/vm_state.h"
 
+#include "vm/vm_audio.h"
 #include "vm/vm_cloud.h"
+#include "vm/vm_cv.h"
 #include "vm/vm_data.h"
+#include "vm/vm_given.h"
 #include "vm/vm_json.h"
 #include "vm/vm_nn.h"
+#include "vm/vm_np.h"
+#include "vm/vm_store.h"
 
 #include "py/builtin.h"
 #include "py/objmodule.h"
@@ -199,9 +205,17 @@ static MP_DEFINE_CONST_FUN_OBJ_1(walle_result_obj, walle_result);
 
 static const mp_rom_map_elem_t walle_globals_table[] = {
     {MP_ROM_QSTR(MP_QSTR___name__), MP_ROM_QSTR(MP_QSTR_walle)},
+    {MP_ROM_QSTR(MP_QSTR_audio), MP_ROM_PTR(&dev_vm_module_audio)},
     {MP_ROM_QSTR(MP_QSTR_cloud), MP_ROM_PTR(&dev_vm_module_cloud)},
+    {MP_ROM_QSTR(MP_QSTR_cv), MP_ROM_PTR(&dev_vm_module_cv)},
     {MP_ROM_QSTR(MP_QSTR_data), MP_ROM_PTR(&dev_vm_module_data)},
     {MP_ROM_QSTR(MP_QSTR_nn), MP_ROM_PTR(&dev_vm_module_nn)},
+    {MP_ROM_QSTR(MP_QSTR_np), MP_ROM_PTR(&dev_vm_module_np)},
+    {MP_ROM_QSTR(MP_QSTR_store), MP_ROM_PTR(&dev_vm_module_store)},
+    {MP_ROM_QSTR(MP_QSTR_blob), MP_ROM_PTR(&dev_vm_blob_obj)},
+    {MP_ROM_QSTR(MP_QSTR_blobs), MP_ROM_PTR(&dev_vm_blobs_obj)},
+    {MP_ROM_QSTR(MP_QSTR_file), MP_ROM_PTR(&dev_vm_file_obj)},
+    {MP_ROM_QSTR(MP_QSTR_files), MP_ROM_PTR(&dev_vm_files_obj)},
     {MP_ROM_QSTR(MP_QSTR_log), MP_ROM_PTR(&walle_log_obj)},
     {MP_ROM_QSTR(MP_QSTR_result), MP_ROM_PTR(&walle_result_obj)},
 };

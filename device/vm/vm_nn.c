@@ -5,7 +5,8 @@
 // the allocator that gives NULL. What the port says becomes an exception afterwards.
 #include "vm/vm_nn.h"
 
-#include "model/model_port.h"
+#include "model/train_port.h"
+#include "vm/vm_nn_call.h"
 #include "vm/vm_state.h"
 
 #include "py/gc.h"
@@ -15,37 +16,30 @@
 
 #define PORTS_MAX DEV_VM_MODEL_PORTS_MAX
 
-struct model_object {
-    mp_obj_base_t base;
-    uint32_t index; // among the job's models
-};
-
-extern const mp_obj_type_t dev_vm_model_type;
-
 static const struct dev_model_port *port_of_run(void)
 {
     return dev_vm_current->job->model_port;
 }
 
 // The reference is the run's, so that it needs no finaliser.
-static struct dev_model *held_model(const struct model_object *object)
+static struct dev_model *held_model(const struct nn_model_object *object)
 {
     return dev_vm_current->models[object->index];
 }
 
-static size_t port_count(const struct model_object *object, bool is_input)
+static size_t port_count(const struct nn_model_object *object, bool is_input)
 {
     return port_of_run()->port_count(held_model(object), is_input);
 }
 
-static const struct eng_port_info *port_at(const struct model_object *object, bool is_input,
+static const struct eng_port_info *port_at(const struct nn_model_object *object, bool is_input,
                                            size_t index)
 {
     return port_of_run()->port(held_model(object), is_input, index);
 }
 
 // Raises ValueError.
-static size_t port_find(const struct model_object *object, bool is_input, mp_obj_t name_in)
+static size_t port_find(const struct nn_model_object *object, bool is_input, mp_obj_t name_in)
 {
     const char *name = mp_obj_str_get_str(name_in);
     size_t count = port_count(object, is_input);
@@ -58,13 +52,23 @@ static size_t port_find(const struct model_object *object, bool is_input, mp_obj
                       is_input ? "input" : "output", name);
 }
 
-static struct base_str name_of(const struct model_object *object)
+struct base_str dev_nn_name(uint32_t model)
 {
-    return dev_vm_current->job->models[object->index].name;
+    return dev_vm_current->job->models[model].name;
+}
+
+static struct base_str name_of(const struct nn_model_object *object)
+{
+    return dev_nn_name(object->index);
 }
 
 void dev_vm_models_finish(struct dev_vm *vm)
 {
+    for (uint32_t i = 0; i < vm->trainer_count; i++) { // they read the models' files
+        vm->job->model_port->train->free(vm->trainers[i]);
+        vm->trainers[i] = NULL;
+    }
+    vm->trainer_count = 0;
     for (uint32_t i = 0; i < vm->job->model_count; i++) {
         if (vm->models[i] != NULL) {
             vm->job->model_port->unref(vm->models[i]);
@@ -73,14 +77,13 @@ void dev_vm_models_finish(struct dev_vm *vm)
     }
 }
 
-// What the engine or the store says of a model, as an exception.
-static _Noreturn void raise_status(struct base_str name, enum base_status status,
-                                   const struct base_error *error)
+_Noreturn void dev_nn_raise(struct base_str name, enum base_status status,
+                            const struct base_error *error)
 {
     const mp_obj_type_t *type = &mp_type_ValueError;
     if (base_status_is_resource(status) || status == BASE_ERR_TOO_LARGE) {
         type = &mp_type_MemoryError;
-    } else if (base_status_is_environment(status)) {
+    } else if (base_status_is_environment(status) && status != BASE_ERR_NOT_FOUND) {
         type = &mp_type_OSError;
     }
     const char *text = error->text[0] != '\0' ? error->text : base_status_text(status);
@@ -122,12 +125,14 @@ static mp_obj_t load(mp_obj_t name_in)
         const struct dev_model_port *port = job->model_port;
         const struct dev_model_file file = {&model->digest, model->bytes, model->size};
         struct base_error error = {.status = BASE_OK};
+        vm->away = true;
         enum base_status status = port->get(port->ctx, &file, &vm->models[index], &error);
+        vm->away = false;
         if (status != BASE_OK) {
-            raise_status(name, status, &error);
+            dev_nn_raise(name, status, &error);
         }
     }
-    struct model_object *object = mp_obj_malloc(struct model_object, &dev_vm_model_type);
+    struct nn_model_object *object = mp_obj_malloc(struct nn_model_object, &dev_vm_model_type);
     object->index = index;
     // Each time: a script may catch it and ask again.
     if (port_count(object, true) > PORTS_MAX || port_count(object, false) > PORTS_MAX) {
@@ -164,7 +169,7 @@ static mp_obj_t port_object(const struct eng_port_info *port)
     return mp_obj_new_tuple(3, items);
 }
 
-static mp_obj_t ports_object(const struct model_object *object, bool is_input)
+static mp_obj_t ports_object(const struct nn_model_object *object, bool is_input)
 {
     mp_obj_t ports[PORTS_MAX];
     size_t count = port_count(object, is_input);
@@ -178,36 +183,71 @@ static mp_obj_t ports_object(const struct model_object *object, bool is_input)
 
 // One call: what goes in, what is asked for, what comes out.
 struct call {
-    const struct model_object *object;
+    const struct nn_model_object *object;
     const struct dev_vm_tensor *inputs[PORTS_MAX];
     size_t input_count;
     uint8_t wanted[PORTS_MAX]; // numbers of outputs
     size_t wanted_count;
-    // Results: elements in the script's heap, found there by the collector through this struct.
-    struct eng_desc descs[PORTS_MAX];
-    void *blocks[PORTS_MAX];
+    struct nn_results results;
 };
 
-// As dev_model_call.place: in the script's heap.
-static enum base_status result_place(void *ctx, size_t index, const struct eng_desc *desc,
-                                     void **out_at, struct base_error *error)
+enum base_status dev_nn_place(void *ctx, size_t index, const struct eng_desc *desc, void **out_at,
+                              struct base_error *error)
 {
-    struct call *call = ctx;
+    struct nn_results *results = ctx;
+    const unsigned output = results->wanted != NULL ? results->wanted[index] : (unsigned)index;
     if (!dev_vm_dtype_ok(desc->dtype)) {
         return base_error_set(error, BASE_ERR_UNSUPPORTED,
-                              "output %u is %s, which is no number in a script",
-                              (unsigned)call->wanted[index], eng_dtype_name(desc->dtype));
+                              "output %u is %s, which is no number in a script", output,
+                              eng_dtype_name(desc->dtype));
     }
     size_t bytes = eng_desc_bytes(desc);
     void *block = gc_alloc(bytes > 0 ? bytes : 1, 0);
     if (block == NULL) {
         return base_error_set(error, BASE_ERR_NOMEM, "output %u of %zu bytes does not fit the heap",
-                              (unsigned)call->wanted[index], bytes);
+                              output, bytes);
     }
-    call->descs[index] = *desc;
-    call->blocks[index] = block;
+    results->descs[index] = *desc;
+    results->blocks[index] = block;
     *out_at = block;
     return BASE_OK;
+}
+
+struct eng_array dev_nn_array(const struct dev_vm_tensor *tensor)
+{
+    struct eng_array array = {.desc = {.dtype = tensor->dtype, .rank = tensor->rank},
+                              .data = (void *)(uintptr_t)tensor->data};
+    memcpy(array.desc.dims, tensor->dims, tensor->rank * sizeof(int64_t));
+    return array;
+}
+
+size_t dev_nn_memory(const struct dev_vm *vm)
+{
+    return vm->job->model_memory_max != 0 ? vm->job->model_memory_max : DEV_VM_MODEL_MEMORY;
+}
+
+struct eng_run_options dev_nn_limits(struct dev_vm *vm)
+{
+    uint64_t left = dev_vm_budget_left(vm);
+    bool is_open = left > UINT64_MAX / DEV_VM_WORK_PER_UNIT;
+    return (struct eng_run_options){.deadline_us = vm->deadline_us,
+                                    .stop = &vm->interrupted,
+                                    .work_max = is_open ? 0 : left * DEV_VM_WORK_PER_UNIT};
+}
+
+void dev_nn_charge(struct base_str name, uint64_t work, enum base_status status,
+                   const struct base_error *error)
+{
+    bool over = dev_vm_budget_charge(work / DEV_VM_WORK_PER_UNIT);
+    if (!over && status == BASE_ERR_TIMEOUT) { // the next command would have been too much
+        over = dev_vm_budget_charge(dev_vm_budget_left(dev_vm_current));
+    }
+    if (over) {
+        dev_vm_over_budget();
+    }
+    if (status != BASE_OK) {
+        dev_nn_raise(name, status, error);
+    }
 }
 
 // Calls nothing that jumps.
@@ -215,28 +255,24 @@ static enum base_status port_call(struct call *call, uint64_t *out_work, struct 
 {
     struct dev_vm *vm = dev_vm_current;
     struct eng_array inputs[PORTS_MAX];
-    uint64_t left = dev_vm_budget_left(vm);
+    call->results.wanted = call->wanted;
     for (size_t i = 0; i < call->input_count; i++) {
-        const struct dev_vm_tensor *input = call->inputs[i];
-        inputs[i] = (struct eng_array){.desc = {.dtype = input->dtype, .rank = input->rank},
-                                       .data = (void *)(uintptr_t)input->data};
-        memcpy(inputs[i].desc.dims, input->dims, input->rank * sizeof(int64_t));
+        inputs[i] = dev_nn_array(call->inputs[i]);
     }
     struct dev_model_call port_call = {
         .inputs = inputs,
         .input_count = call->input_count,
         .wanted = call->wanted,
         .wanted_count = call->wanted_count,
-        .memory_bytes_max =
-            vm->job->model_memory_max != 0 ? vm->job->model_memory_max : DEV_VM_MODEL_MEMORY,
-        .limits = {.deadline_us = vm->deadline_us,
-                   .stop = &vm->interrupted,
-                   .work_max =
-                       left > UINT64_MAX / DEV_VM_WORK_PER_UNIT ? 0 : left * DEV_VM_WORK_PER_UNIT},
-        .place = result_place,
-        .ctx = call,
+        .memory_bytes_max = dev_nn_memory(vm),
+        .limits = dev_nn_limits(vm),
+        .place = {dev_nn_place, &call->results},
     };
+    dev_vm_model_begins(vm);
+    vm->away = true;
     enum base_status status = port_of_run()->call(held_model(call->object), &port_call, error);
+    vm->away = false;
+    dev_vm_model_ends(vm);
     *out_work = port_call.work;
     return status;
 }
@@ -250,36 +286,30 @@ static void call_run(struct call *call)
         dev_vm_over_budget();
     }
     enum base_status status = port_call(call, &work, &error);
-    bool over = dev_vm_budget_charge(work / DEV_VM_WORK_PER_UNIT);
-    if (!over && status == BASE_ERR_TIMEOUT) { // the next command would have been too much
-        over = dev_vm_budget_charge(dev_vm_budget_left(dev_vm_current));
-    }
-    if (over) {
-        dev_vm_over_budget();
-    }
-    if (status != BASE_OK) {
-        raise_status(name_of(call->object), status, &error);
-    }
+    dev_nn_charge(name_of(call->object), work, status, &error);
 }
 
 static mp_obj_t result_object(const struct call *call, size_t index)
 {
-    return dev_vm_tensor_over(&call->descs[index], call->blocks[index]);
+    return dev_vm_tensor_over(&call->results.descs[index], call->results.blocks[index]);
 }
 
-static void input_take(struct call *call, size_t index, mp_obj_t value)
+const struct dev_vm_tensor *dev_nn_input(const struct eng_port_info *port, mp_obj_t value)
 {
-    const struct eng_port_info *port = port_at(call->object, true, index);
     if (mp_obj_is_exact_type(value, &dev_vm_tensor_type)) {
-        call->inputs[index] = MP_OBJ_TO_PTR(value);
-        return;
+        return MP_OBJ_TO_PTR(value);
     }
     if (port->desc.dtype != ENG_UNDEFINED && !dev_vm_dtype_ok(port->desc.dtype)) {
         mp_raise_msg_varg(&mp_type_ValueError,
                           MP_ERROR_TEXT("walle.nn: input \"%s\" is of %s, which no number is"),
                           port->name, eng_dtype_name(port->desc.dtype));
     }
-    call->inputs[index] = dev_vm_tensor_of(value, port->desc.dtype);
+    return dev_vm_tensor_of(value, port->desc.dtype);
+}
+
+static void input_take(struct call *call, size_t index, mp_obj_t value)
+{
+    call->inputs[index] = dev_nn_input(port_at(call->object, true, index), value);
 }
 
 // m(x, ...): a tensor, or a tuple of them when the model has several outputs.
@@ -366,7 +396,7 @@ static MP_DEFINE_CONST_FUN_OBJ_VAR_BETWEEN(model_run_obj, 2, 3, model_run);
 
 static void model_attr(mp_obj_t self, qstr attr, mp_obj_t *dest)
 {
-    const struct model_object *object = MP_OBJ_TO_PTR(self);
+    const struct nn_model_object *object = MP_OBJ_TO_PTR(self);
     if (dest[0] != MP_OBJ_NULL) {
         return; // a store, which is refused
     }
@@ -401,6 +431,7 @@ static const mp_rom_map_elem_t nn_globals_table[] = {
     {MP_ROM_QSTR(MP_QSTR_load), MP_ROM_PTR(&load_obj)},
     {MP_ROM_QSTR(MP_QSTR_tensor), MP_ROM_PTR(&dev_vm_tensor_obj)},
     {MP_ROM_QSTR(MP_QSTR_Tensor), MP_ROM_PTR(&dev_vm_tensor_type)},
+    {MP_ROM_QSTR(MP_QSTR_Trainer), MP_ROM_PTR(&dev_nn_trainer_type)},
 };
 static MP_DEFINE_CONST_DICT(nn_globals, nn_globals_table);
 

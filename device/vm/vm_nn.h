@@ -24,8 +24,9 @@ struct dev_vm_tensor {
     int64_t dims[];
 };
 // What nn.tensor() gives: of numbers in nested lists and tuples, of bytes, of an array, or of a
-// tensor, whose type stays when `dtype` is ENG_UNDEFINED (else that means float32). Raises
-// TypeError, ValueError, OverflowError.
+// tensor or an array of walle.np, whose type stays when `dtype` is ENG_UNDEFINED (else that means
+// float32). Elements of the last two are shared where they can be: it is for as long as no script
+// runs. Raises TypeError, ValueError, OverflowError.
 const struct dev_vm_tensor *dev_vm_tensor_of(mp_obj_t values, enum eng_dtype dtype);
 // A tensor over elements that lie in the script's heap, from `block` on.
 mp_obj_t dev_vm_tensor_over(const struct eng_desc *desc, const void *block);

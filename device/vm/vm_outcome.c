@@ -5,7 +5,7 @@
 // interpreter is left when it ends.
 #include "vm/vm_state.h"
 
-#include "vm/vm_text.h"
+#include "vm/mpy/vm_text.h"
 
 #include "py/builtin.h"
 #include "py/objexcept.h"

@@ -3,7 +3,7 @@
 // it is full is counted, and so is all behind it, so that what is kept is a beginning without
 // holes; it is cut between characters. The compiler library has a stub of the same name instead.
 #include "vm/vm_state.h"
-#include "vm/vm_text.h"
+#include "vm/mpy/vm_text.h"
 
 #include "base/text/str_cut.h"
 #include "py/mphal.h"

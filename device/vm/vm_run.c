@@ -6,7 +6,8 @@
 #include "vm/vm.h"
 
 #include "vm/vm_state.h"
-#include "vm/vm_text.h"
+#include "vm/guard/vm_guard.h"
+#include "vm/mpy/vm_text.h"
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -33,8 +34,7 @@
 #define STACK_CLEARED 4096
 #define STACK_UNSEEN  2048 // below the lowest frame that checks the stack
 #endif
-#define STACK_WHOLE    (DEV_VM_STACK_KIB * 1024 + STACK_UNSEEN)
-#define HEAP_ALIGNMENT 1024
+#define STACK_WHOLE (DEV_VM_STACK_KIB * 1024 + STACK_UNSEEN)
 
 _Thread_local struct dev_vm *dev_vm_current;
 _Thread_local uintptr_t dev_vm_stack_low = UINTPTR_MAX;
@@ -56,9 +56,9 @@ enum base_status dev_vm_new(uint32_t heap_kib, struct dev_vm **out_vm)
     struct dev_vm *vm = malloc(sizeof(*vm));
     // Its pages cost nothing until a run uses them. Aligned, as a script can tell how much fits,
     // and as tables remember places by the low bits of addresses, which tells in what is counted.
-    uint8_t *heap = aligned_alloc(HEAP_ALIGNMENT, (size_t)heap_kib * 1024);
+    uint8_t *heap = dev_vm_guarded_new((size_t)heap_kib * 1024);
     if (vm == NULL || heap == NULL) {
-        free(heap);
+        dev_vm_guarded_free(heap, (size_t)heap_kib * 1024);
         free(vm);
         return BASE_ERR_NOMEM;
     }
@@ -77,7 +77,7 @@ void dev_vm_free(struct dev_vm *vm)
     }
     base_check(dev_vm_current != vm);
     dev_vm_images_free(vm);
-    free(vm->heap);
+    dev_vm_guarded_free(vm->heap, vm->heap_bytes);
     free(vm);
 }
 
@@ -86,12 +86,26 @@ void dev_vm_interrupt(struct dev_vm *vm)
     atomic_store_explicit(&vm->interrupted, true, memory_order_relaxed);
 }
 
+void dev_vm_fault(const void *address)
+{
+    struct dev_vm *vm = dev_vm_current;
+    if (vm == NULL || vm->abort_target == NULL || vm->away ||
+        !dev_vm_guarded_hit(vm->heap, vm->heap_bytes, (uintptr_t)address)) {
+        return;
+    }
+    dev_text_set(vm->out->type, sizeof(vm->out->type), BASE_STR("FaultError"));
+    dev_text_set(vm->out->message, sizeof(vm->out->message),
+                 BASE_STR("the VM left the script's heap"));
+    dev_vm_stop(vm, DEV_VM_FAULT);
+}
+
 const char *dev_vm_end_name(enum dev_vm_end end)
 {
     static const char *const names[DEV_VM_END_COUNT] = {
         [DEV_VM_FINISHED] = "finished",   [DEV_VM_LOAD] = "load",
         [DEV_VM_EXCEPTION] = "exception", [DEV_VM_BUDGET] = "budget",
         [DEV_VM_MEMORY] = "memory",       [DEV_VM_STACK] = "stack",
+        [DEV_VM_FAULT] = "fault",
     };
     return (unsigned)end < DEV_VM_END_COUNT ? names[end] : "unknown";
 }
@@ -107,6 +121,8 @@ enum wire_outcome_kind dev_vm_end_outcome(enum dev_vm_end end)
         return WIRE_OUTCOME_FAIL_TIMEOUT;
     case DEV_VM_MEMORY:
         return WIRE_OUTCOME_FAIL_MEMORY;
+    case DEV_VM_FAULT:
+        return WIRE_OUTCOME_FAIL_CRASH;
     case DEV_VM_EXCEPTION:
     case DEV_VM_STACK:
     case DEV_VM_END_COUNT:
@@ -162,9 +178,17 @@ static void interpreter_start(struct dev_vm *vm, void *stack_top)
     dev_vm_heap_to = (uintptr_t)MP_STATE_MEM(area).gc_pool_end;
 }
 
+size_t dev_vm_heap_bytes(void)
+{
+    const mp_state_mem_area_t *area = &MP_STATE_MEM(area);
+    size_t whole = (size_t)(area->gc_pool_end - area->gc_pool_start);
+    size_t used = (area->gc_last_used_block + 1) * MICROPY_BYTES_PER_GC_BLOCK;
+    return used < whole ? used : whole;
+}
+
 static void heap_peak_note(struct dev_vm *vm)
 {
-    size_t used = (MP_STATE_MEM(area).gc_last_used_block + 1) * MICROPY_BYTES_PER_GC_BLOCK;
+    size_t used = dev_vm_heap_bytes();
     if (used > vm->heap_peak_bytes) {
         vm->heap_peak_bytes = (uint32_t)used;
     }
@@ -327,9 +351,14 @@ static void job_play(struct dev_vm *vm, const struct dev_vm_module *module, void
     vm->result_size = 0;
     vm->effect_count = 0;
     vm->effect_size = 0;
+    vm->store_quota = 0;
+    vm->store_changed = false;
     vm->cloud_why = WIRE_CLOUD_COUNT;
+    vm->cloud_decided = false;
+    vm->cloud_compared = false;
     dev_vm_image_pick(vm);
-    if (!vm->judged && !(dev_vm_module_check(vm, module) && dev_vm_image_check(vm))) {
+    if (!vm->judged && !dev_vm_image_verified(vm) &&
+        !(dev_vm_module_check(vm, module) && dev_vm_image_check(vm))) {
         return;
     }
     vm->judged = vm->judged && !vm->warm;
@@ -339,9 +368,35 @@ static void job_play(struct dev_vm *vm, const struct dev_vm_module *module, void
     vm->abort_target = NULL;
     heap_peak_note(vm);
     vm->heap_used = vm->heap_peak_bytes;
+    if (vm->out->end == DEV_VM_FAULT) { // nothing that was in reach is used again
+        dev_vm_images_free(vm);
+        vm->image = NULL;
+    }
     dev_vm_image_remember(vm);
     dev_vm_models_finish(vm);
     dev_vm_current = NULL;
+}
+
+void dev_vm_model_begins(struct dev_vm *vm)
+{
+    if (vm->model_first_us == 0) {
+        vm->model_first_us = base_clock_mono_us();
+        vm->model_last_us = vm->model_first_us;
+    }
+}
+
+void dev_vm_model_ends(struct dev_vm *vm)
+{
+    base_assert(vm->model_first_us != 0);
+    vm->model_last_us = base_clock_mono_us();
+}
+
+// The three add up to the duration: what is left of it is behind the last call.
+static void phases_finish(const struct dev_vm *vm, struct dev_vm_result *out)
+{
+    bool calls = vm->model_first_us != 0;
+    out->prepare_us = calls ? vm->model_first_us - vm->started_us : out->duration_us;
+    out->model_us = calls ? vm->model_last_us - vm->model_first_us : 0;
 }
 
 static __attribute__((noinline)) enum base_status job_run(struct dev_vm *vm,
@@ -359,6 +414,7 @@ static __attribute__((noinline)) enum base_status job_run(struct dev_vm *vm,
     vm->out = out_result;
     vm->load_only = load_only;
     vm->judged = false;
+    vm->model_first_us = 0;
     dev_vm_budget_start(vm);
 
     const struct dev_vm_module *module = dev_vm_module_find(job, job->entry);
@@ -374,6 +430,7 @@ static __attribute__((noinline)) enum base_status job_run(struct dev_vm *vm,
     dev_text_clean(vm->output, vm->output_size);
     out_result->instructions = dev_vm_budget_used(vm);
     out_result->duration_us = base_clock_mono_us() - vm->started_us;
+    phases_finish(vm, out_result);
     out_result->heap_peak_bytes = vm->heap_peak_bytes;
     out_result->output = (struct base_str){vm->output, vm->output_size};
     out_result->result = (struct base_str){vm->result, vm->result_size};

@@ -8,15 +8,17 @@
 #define DEV_VM_STATE_H
 
 #include "vm/vm.h"
+#include "wire/store/store_image.h"
 
 #include <stdatomic.h>
 
-#define DEV_VM_HEAP_KIB_MIN 16
-#define DEV_VM_UNITS_SLICE  1024 // budget units between two looks at the clock
-#define DEV_VM_IMAGES_MAX   4
-#define DEV_VM_IMAGE_BYTES  (256 * 1024) // of one: modules and configuration, and used heap, each
-#define DEV_VM_IMAGE_CHECKS 32           // modules that are imported before an image is made
-#define DEV_VM_IMAGE_UNITS  4096 // that one stands for: who works longer is as slow each time
+#define DEV_VM_HEAP_KIB_MIN    16
+#define DEV_VM_UNITS_SLICE     1024 // budget units between two looks at the clock
+#define DEV_VM_IMAGES_MAX      4
+#define DEV_VM_IMAGE_BYTES     (256 * 1024) // of one: modules and configuration, and used heap, each
+#define DEV_VM_IMAGE_CHECKS    32           // modules that are imported before an image is made
+#define DEV_VM_STORE_VALUE_MAX (WIRE_STORE_QUOTA_KIB_MAX * 1024)
+#define DEV_VM_IMAGE_UNITS     4096 // that one stands for: who works longer is as slow each time
 
 struct dev_vm_image;
 struct _mp_code_state_t;
@@ -47,6 +49,7 @@ struct dev_vm {
     bool restartable; // the entry module is being executed: it may begin anew
     bool again;       // it was left, to begin anew
     bool judged;      // its modules were judged, up to where it was left: nobody is asked once more
+    bool away;        // in a function of the host, which a fault does not leave
     struct dev_vm_image *image;    // of the job's content; NULL: none yet
     struct _mp_code_state_t *main; // the entry module's frame; NULL: not begun
     const uint8_t *main_first;     // its first instruction
@@ -54,15 +57,26 @@ struct dev_vm {
     size_t output_size;
     size_t result_size;
     struct dev_model *models[DEV_VM_MODELS_MAX]; // of the job's models, those the script loaded
+    struct eng_trainer *trainers[DEV_VM_TRAINERS_MAX]; // that the script made
+    uint32_t trainer_count;
     enum wire_cloud_why cloud_why; // of the last walle.cloud.infer; WIRE_CLOUD_COUNT: none yet
+    bool cloud_decided;            // walle.cloud.decide was asked, and no call followed it yet
+    bool cloud_compared;           // of the last answer it was said whether it is the device's own
     uint32_t effect_count;
     size_t effect_size; // bytes used
+    struct wire_store store;
+    size_t store_quota; // bytes; 0: the run has not looked at its store
+    bool store_changed;
     char output[DEV_VM_OUTPUT_MAX];
     char result[DEV_VM_RESULT_MAX];
     char scratch[DEV_VM_RESULT_MAX]; // a result while it is being written
-    struct dev_vm_effect effects[DEV_VM_EFFECTS_MAX];
+    struct dev_vm_effect effects[DEV_VM_EFFECTS_ALL];
     uint8_t effect_bytes[DEV_VM_EFFECT_BYTES];
-    uint8_t query_bytes[DEV_VM_QUERY_BYTES]; // rows of the query under way
+    uint8_t query_bytes[DEV_VM_QUERY_BYTES];     // rows of the query under way
+    uint8_t store_bytes[WIRE_STORE_IMAGE_MAX];   // the image of `store`
+    uint8_t store_value[DEV_VM_STORE_VALUE_MAX]; // that is about to be put
+    uint64_t model_first_us; // when the first call of a model began; 0: none did
+    uint64_t model_last_us;  // when the last one ended
 };
 
 // Loads the job's entry module as dev_vm_run does but does not execute it: what a build tool asks
@@ -86,6 +100,9 @@ BASE_NODISCARD bool dev_vm_budget_charge(uint64_t units);
 _Noreturn void dev_vm_over_budget(void);
 // Units left until the limit; UINT64_MAX: there is none.
 uint64_t dev_vm_budget_left(const struct dev_vm *vm);
+// Of the heap of the run under way, up to the end of its last block. The collector's own count may
+// be of the block behind the heap, where the last one grew in place.
+size_t dev_vm_heap_bytes(void);
 // Ends the run: jumps to vm->abort_target past every handler of the script.
 _Noreturn void dev_vm_stop(struct dev_vm *vm, enum dev_vm_end end);
 
@@ -97,6 +114,11 @@ void dev_vm_budget_resume(struct dev_vm *vm, uint64_t units);
 // Nothing is counted in between, and nothing ends the run; what is suspended has to be continued.
 BASE_NODISCARD uint32_t dev_vm_budget_suspend(struct dev_vm *vm);
 void dev_vm_budget_continue(struct dev_vm *vm, uint32_t left);
+
+// --- vm_run.c
+// Around a call of a model, which may raise: dev_vm_model_ends counts where it is called.
+void dev_vm_model_begins(struct dev_vm *vm);
+void dev_vm_model_ends(struct dev_vm *vm);
 
 // --- vm_module.c
 // Makes what walle.config is, for the script that will ask for it.
@@ -117,6 +139,9 @@ static inline void dev_vm_outside(struct dev_vm *vm)
 }
 // Finds the image of the job's content; sets vm->image and vm->warm.
 void dev_vm_image_pick(struct dev_vm *vm);
+// The run begins with an image of these very bytes (image_pick compares them), and the verifier
+// passed them when it was taken: it would say the same again.
+bool dev_vm_image_verified(const struct dev_vm *vm);
 // Asks for the modules that the image's run imported, as it asked. On damage as
 // dev_vm_module_check.
 bool dev_vm_image_check(struct dev_vm *vm);
@@ -141,6 +166,10 @@ void dev_vm_outcome_exception(struct dev_vm *vm, void *exception);
 
 // --- vm_data.c
 void dev_vm_effects_finish(struct dev_vm *vm);
+
+// --- vm_store.c
+// Notes the store as the last effect where the script changed it.
+void dev_vm_store_finish(struct dev_vm *vm);
 
 // --- vm_leaves.c
 // Raise ValueError, and count, when the version does not let it leave.

@@ -3,6 +3,7 @@
 // round, costs a budget unit.
 #include "vm/vm_nn.h"
 
+#include "vm/vm_np.h"
 #include "vm/vm_state.h"
 
 #include "py/binary.h"
@@ -247,8 +248,24 @@ static mp_obj_t of_tensor(const struct dev_vm_tensor *from, enum eng_dtype dtype
     return dev_vm_tensor_over(&desc, flat->block);
 }
 
+// Over the elements of an array of walle.np where they lie densely and have this type; else copied.
+static mp_obj_t of_array(const struct np_array *array, enum eng_dtype dtype)
+{
+    enum np_type type = dtype == ENG_UNDEFINED ? array->type : dev_np_type_of(dtype);
+    if (type != NP_TYPES && type != array->type) {
+        array = dev_np_cast(array, type);
+    }
+    array = dev_np_dense(array);
+    struct eng_desc desc = {.dtype = dev_np_dtype(array->type), .rank = array->rank};
+    memcpy(desc.dims, array->dims, array->rank * sizeof(int64_t));
+    return of_tensor(tensor_from(tensor_new(&desc, array->block, array->data)), dtype);
+}
+
 const struct dev_vm_tensor *dev_vm_tensor_of(mp_obj_t values, enum eng_dtype dtype)
 {
+    if (mp_obj_is_exact_type(values, &dev_np_array_type)) {
+        return tensor_from(of_array(MP_OBJ_TO_PTR(values), dtype));
+    }
     if (mp_obj_is_exact_type(values, &dev_vm_tensor_type)) {
         return tensor_from(of_tensor(tensor_from(values), dtype));
     }
@@ -286,7 +303,12 @@ static mp_obj_t tensor_make(size_t count, const mp_obj_t *args, mp_map_t *named)
     enum eng_dtype dtype = values[DTYPE].u_obj == mp_const_none
                                ? ENG_UNDEFINED
                                : dev_vm_dtype_parse(values[DTYPE].u_obj);
-    const struct dev_vm_tensor *tensor = dev_vm_tensor_of(values[VALUES].u_obj, dtype);
+    mp_obj_t from = values[VALUES].u_obj;
+    if (mp_obj_is_exact_type(from, &dev_np_array_type)) { // which may change, as a tensor may not
+        const struct np_array *array = MP_OBJ_TO_PTR(from);
+        from = MP_OBJ_FROM_PTR(dev_np_cast(array, array->type));
+    }
+    const struct dev_vm_tensor *tensor = dev_vm_tensor_of(from, dtype);
     if (values[SHAPE].u_obj == mp_const_none) {
         return MP_OBJ_FROM_PTR(tensor);
     }

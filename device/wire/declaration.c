@@ -65,8 +65,24 @@ static bool uploads_ok(const struct wire_declaration *declaration)
            declaration->result_upload < declaration->upload_count;
 }
 
+bool wire_declared_runs_any(const struct wire_declared_runs *runs)
+{
+    return runs->priority > 0 || runs->deadline_ms > 0 || runs->at_once > 0;
+}
+
+// Two runs of a task would overwrite what the other keeps in its store.
+static bool runs_ok(const struct wire_declaration *declaration)
+{
+    const struct wire_declared_runs *runs = &declaration->runs;
+    return runs->priority <= WIRE_RUN_PRIORITY_MAX + 1 &&
+           runs->deadline_ms <= WIRE_RUN_DEADLINE_MS_MAX && runs->at_once != 1 &&
+           runs->at_once <= WIRE_RUN_AT_ONCE_MAX &&
+           (runs->at_once == 0 || declaration->store_kib == 0);
+}
+
 static enum base_status declaration_check(const struct wire_declaration *declaration)
 {
+    base_assert(declaration != NULL);
     if (declaration->trigger_count > WIRE_DECLARATION_TRIGGERS_MAX ||
         declaration->attribute_count > WIRE_DECLARATION_ATTRIBUTES_MAX ||
         declaration->upload_count > WIRE_DECLARATION_UPLOADS_MAX ||
@@ -74,7 +90,11 @@ static enum base_status declaration_check(const struct wire_declaration *declara
         declaration->events_s > WIRE_DECLARATION_EVENTS_S_MAX) {
         return BASE_ERR_TOO_LARGE;
     }
-    if (declaration->events >= WIRE_EVENTS_END ||
+    if (declaration->store_kib > WIRE_STORE_QUOTA_KIB_MAX) {
+        return BASE_ERR_TOO_LARGE;
+    }
+    if (declaration->events >= WIRE_EVENTS_END || declaration->store_keep >= WIRE_STORE_KEEP_END ||
+        (declaration->store_kib == 0 && declaration->store_keep != WIRE_STORE_VERSIONS) ||
         (declaration->events == WIRE_EVENTS_TIME) != (declaration->events_s > 0)) {
         return BASE_ERR_INVALID;
     }
@@ -83,7 +103,9 @@ static enum base_status declaration_check(const struct wire_declaration *declara
             return BASE_ERR_INVALID;
         }
     }
-    return attributes_ok(declaration) && uploads_ok(declaration) ? BASE_OK : BASE_ERR_INVALID;
+    return attributes_ok(declaration) && uploads_ok(declaration) && runs_ok(declaration)
+               ? BASE_OK
+               : BASE_ERR_INVALID;
 }
 
 // ---- Sized texts
@@ -126,6 +148,37 @@ static void write_uploads(struct base_writer *writer, const struct wire_declarat
     base_writer_u8(writer, declaration->result_upload);
 }
 
+// What came to the form later, and only where it is used: a version without it has the bytes that
+// it had before.
+static uint8_t version_of(const struct wire_declaration *declaration)
+{
+    if (wire_declared_runs_any(&declaration->runs)) {
+        return WIRE_DECLARATION_RUNS;
+    }
+    if (declaration->store_kib > 0) {
+        return WIRE_DECLARATION_STORE;
+    }
+    return declaration->leaves.size > 0 ? WIRE_DECLARATION_LEAVES : WIRE_DECLARATION_VERSION;
+}
+
+static void write_later(struct base_writer *writer, const struct wire_declaration *declaration)
+{
+    const struct wire_declared_runs *runs = &declaration->runs;
+    uint8_t version = version_of(declaration);
+    if (version >= WIRE_DECLARATION_LEAVES) {
+        write_long(writer, declaration->leaves, WIRE_DECLARATION_LEAVES_MAX);
+    }
+    if (version >= WIRE_DECLARATION_STORE) {
+        base_writer_varint(writer, declaration->store_kib);
+        base_writer_u8(writer, (uint8_t)declaration->store_keep);
+    }
+    if (version >= WIRE_DECLARATION_RUNS) {
+        base_writer_u8(writer, runs->priority);
+        base_writer_varint(writer, runs->deadline_ms);
+        base_writer_u8(writer, runs->at_once);
+    }
+}
+
 enum base_status wire_declaration_encode(const struct wire_declaration *declaration, uint8_t *out,
                                          size_t capacity, size_t *out_size)
 {
@@ -133,8 +186,7 @@ enum base_status wire_declaration_encode(const struct wire_declaration *declarat
     struct base_writer writer;
     base_writer_init(&writer, out,
                      capacity < WIRE_DECLARATION_BYTES_MAX ? capacity : WIRE_DECLARATION_BYTES_MAX);
-    base_writer_u8(&writer, declaration->leaves.size > 0 ? WIRE_DECLARATION_LEAVES
-                                                         : WIRE_DECLARATION_VERSION);
+    base_writer_u8(&writer, version_of(declaration));
     base_writer_varint(&writer, declaration->trigger_count);
     for (uint32_t i = 0; i < declaration->trigger_count; i++) {
         write_long(&writer, declaration->triggers[i], WIRE_DECLARATION_PATTERN_MAX);
@@ -147,9 +199,7 @@ enum base_status wire_declaration_encode(const struct wire_declaration *declarat
         wire_text_write(&writer, declaration->attributes[i], UINT8_MAX);
     }
     write_uploads(&writer, declaration);
-    if (declaration->leaves.size > 0) {
-        write_long(&writer, declaration->leaves, WIRE_DECLARATION_LEAVES_MAX);
-    }
+    write_later(&writer, declaration);
     BASE_TRY(writer.status);
     *out_size = base_writer_size(&writer);
     base_assert(*out_size <= capacity && *out_size <= WIRE_DECLARATION_BYTES_MAX);
@@ -182,6 +232,31 @@ static void read_uploads(struct base_reader *reader, struct wire_declaration *ou
     out->result_upload = base_reader_u8(reader);
 }
 
+static void read_later(struct base_reader *reader, uint8_t version, struct wire_declaration *out)
+{
+    base_assert(version <= WIRE_DECLARATION_RUNS); // 0: there was none to read
+    out->leaves = version >= WIRE_DECLARATION_LEAVES
+                      ? read_long(reader, WIRE_DECLARATION_LEAVES_MAX)
+                      : (struct base_str){NULL, 0};
+    out->store_kib = 0;
+    out->store_keep = WIRE_STORE_VERSIONS;
+    out->runs = (struct wire_declared_runs){.priority = 0};
+    if (version >= WIRE_DECLARATION_STORE) {
+        out->store_kib = (uint32_t)base_reader_varint_max(reader, WIRE_STORE_QUOTA_KIB_MAX);
+        out->store_keep = (enum wire_store_keep)base_reader_u8(reader);
+    }
+    if (version >= WIRE_DECLARATION_RUNS) {
+        out->runs.priority = base_reader_u8(reader);
+        out->runs.deadline_ms = (uint32_t)base_reader_varint_max(reader, WIRE_RUN_DEADLINE_MS_MAX);
+        out->runs.at_once = base_reader_u8(reader);
+    }
+    if ((version == WIRE_DECLARATION_LEAVES && out->leaves.size == 0) ||
+        (version == WIRE_DECLARATION_STORE && out->store_kib == 0) ||
+        (version == WIRE_DECLARATION_RUNS && !wire_declared_runs_any(&out->runs))) {
+        base_reader_fail(reader, BASE_ERR_INVALID);
+    }
+}
+
 enum base_status wire_declaration_parse(const uint8_t *bytes, size_t size,
                                         struct wire_declaration *out)
 {
@@ -191,8 +266,8 @@ enum base_status wire_declaration_parse(const uint8_t *bytes, size_t size,
     struct base_reader reader;
     base_reader_init(&reader, bytes, size);
     uint8_t version = base_reader_u8(&reader);
-    if (reader.status == BASE_OK && version != WIRE_DECLARATION_VERSION &&
-        version != WIRE_DECLARATION_LEAVES) {
+    if (reader.status == BASE_OK &&
+        (version < WIRE_DECLARATION_VERSION || version > WIRE_DECLARATION_RUNS)) {
         return BASE_ERR_UNSUPPORTED;
     }
     read_triggers(&reader, out);
@@ -201,12 +276,7 @@ enum base_status wire_declaration_parse(const uint8_t *bytes, size_t size,
         out->attributes[i] = wire_text_read(&reader, UINT8_MAX);
     }
     read_uploads(&reader, out);
-    out->leaves = version == WIRE_DECLARATION_LEAVES
-                      ? read_long(&reader, WIRE_DECLARATION_LEAVES_MAX)
-                      : (struct base_str){NULL, 0};
-    if (version == WIRE_DECLARATION_LEAVES && out->leaves.size == 0) {
-        base_reader_fail(&reader, BASE_ERR_INVALID);
-    }
+    read_later(&reader, version, out);
     base_assert(out->trigger_count <= WIRE_DECLARATION_TRIGGERS_MAX);
     BASE_TRY(base_reader_finish(&reader));
     return declaration_check(out);

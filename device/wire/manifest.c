@@ -111,6 +111,7 @@ static bool files_ok(const struct wire_manifest *manifest)
 
 static enum base_status manifest_check(const struct wire_manifest *manifest)
 {
+    base_assert(manifest != NULL);
     if (manifest->file_count > WIRE_MANIFEST_FILES_MAX ||
         manifest->config.size > WIRE_MANIFEST_CONFIG_MAX) {
         return BASE_ERR_TOO_LARGE;
@@ -124,6 +125,10 @@ static enum base_status manifest_check(const struct wire_manifest *manifest)
     if (manifest->declaration.size > 0) {
         BASE_TRY(wire_declaration_parse((const uint8_t *)manifest->declaration.data,
                                         manifest->declaration.size, &declaration));
+        uint32_t deadline_ms = declaration.runs.deadline_ms;
+        if (deadline_ms > 0 && manifest->time_ms > deadline_ms) { // no run could keep it
+            return BASE_ERR_INVALID;
+        }
     }
     bool head_ok = wire_task_name_ok(manifest->task_name) && version_text_ok(manifest->version) &&
                    file_name_ok(manifest->entry);

@@ -17,7 +17,7 @@
 BASE_C_BEGIN
 
 #define WIRE_OUTCOME_DETAIL_MAX 160
-#define WIRE_FIGURES_BYTES_MAX  40                                             // of the varints
+#define WIRE_FIGURES_BYTES_MAX  50                                             // of the varints
 #define WIRE_OUTCOME_BYTES_MAX  (1 + 24 + 10 + 8 + 1 + WIRE_FIGURES_BYTES_MAX) // without its detail
 
 // X(name, value, text); 16 and above are failures.
@@ -41,7 +41,8 @@ BASE_C_BEGIN
     X(FAIL_SLOW, 25, "fail_slow")                                                                  \
     X(FAIL_HEAVY, 26, "fail_heavy")                                                                \
     X(FAIL_CLOCK, 27, "fail_clock")                                                                \
-    X(FAIL_INTEGRITY, 28, "fail_integrity")
+    X(FAIL_INTEGRITY, 28, "fail_integrity")                                                        \
+    X(FAIL_CLOUD, 29, "fail_cloud")
 
 enum wire_outcome_kind {
 #define WIRE_OUTCOME_ENUM(name, value, text) WIRE_OUTCOME_##name = value,
@@ -51,8 +52,10 @@ enum wire_outcome_kind {
 
 #define WIRE_OUTCOME_FIRST_FAILURE 16
 
-// X(name): numbers of a run. API.md says what each is.
-#define WIRE_FIGURE_MAP(X) X(heap_peak_bytes) X(left_out) X(privacy_refusals)
+// X(name): numbers of a run, and of all runs of a version since it was activated (cloud_...; their
+// form is in wire/cloud/cloud_counts.h). API.md says what each is.
+#define WIRE_FIGURE_MAP(X)                                                                         \
+    X(heap_peak_bytes) X(left_out) X(privacy_refusals) X(cloud_counts) X(cloud_times)
 
 struct wire_figures {
 #define WIRE_FIGURE_FIELD(name) uint64_t name;

@@ -8,6 +8,8 @@
 
 #include "backend/backend.h"
 
+struct eng_recording; // the backend's
+
 // Addresses called `at`, `to` or `from` of the device must not be read by the host.
 // Errors: NOMEM, or IO with a text.
 struct eng_memory {
@@ -26,6 +28,15 @@ struct eng_memory {
     // INVALID: a step met contents out of range; *out_command is the number of its command.
     enum base_status (*sync)(struct eng_device *device, const struct eng_program *program,
                              uint32_t *out_command, struct base_error *error);
+    // What is begun between both is noted instead of done; `replay` begins all of it at once, with
+    // the addresses it was noted with. `recorded` follows every `record` that succeeded, also where
+    // something failed in between.
+    enum base_status (*record)(struct eng_device *device, struct base_error *error);
+    enum base_status (*recorded)(struct eng_device *device, struct eng_recording **out_recording,
+                                 struct base_error *error);
+    enum base_status (*replay)(struct eng_device *device, struct eng_recording *recording,
+                               struct base_error *error);
+    void (*forget)(struct eng_device *device, struct eng_recording *recording); // accepts NULL
 };
 
 struct eng_device {

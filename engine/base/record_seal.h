@@ -5,12 +5,15 @@
 //   value on disk := bytes, u64 seal (little-endian)
 //   seal := XXH3-64(bytes, seed XXH3-64(key, seed XXH3-64(table's name)))
 //
-// Pure functions, any thread.
+// And numbers of stored values, where their bytes lie at any address. Pure functions, any thread.
 #ifndef BASE_RECORD_SEAL_H
 #define BASE_RECORD_SEAL_H
 
 #include "base/span.h"
 #include "base/status.h"
+
+#include <stdint.h>
+#include <string.h>
 
 #define BASE_SEAL_BYTES 8u
 
@@ -20,5 +23,19 @@ void base_record_seal(const char *table, struct base_span key, struct base_span 
 BASE_NODISCARD enum base_status base_record_unseal(const char *table, struct base_span key,
                                                    struct base_span sealed,
                                                    struct base_span *out_bytes);
+
+// The 2 or 8 bytes at `from` as a number of this machine, as LMDB writes its own.
+static inline uint16_t base_stored_u16(const uint8_t *from)
+{
+    uint16_t number;
+    memcpy(&number, from, sizeof(number));
+    return number;
+}
+static inline uint64_t base_stored_u64(const uint8_t *from)
+{
+    uint64_t number;
+    memcpy(&number, from, sizeof(number));
+    return number;
+}
 
 #endif

@@ -26,7 +26,13 @@ struct eng_cli_tolerance {
 // What is said of training.
 struct eng_cli_train {
     const char *target, *weights; // files: what is right; where to begin
+    const char *checkpoint;       // file: goes on from it, and keeps each epoch there
     enum eng_loss loss;
+    enum eng_optimizer optimizer;
+    float momentum;
+    bool batch_statistics;
+    const char *frozen[ENG_CLI_LIST_MAX], *trained[ENG_CLI_LIST_MAX]; // names of parameters
+    uint32_t frozen_count, trained_count;
     uint32_t epochs, batch;
     float rate;
     bool decays; // the rate falls to 0, evenly

@@ -2,6 +2,7 @@
 // and exits with its code: 0 done, 1 failed or results differ, 2 usage. One thread besides the
 // session's pool.
 #include "cli/engine_cli.h"
+#include "cli/engine_train_keep.h"
 #include "base/check.h"
 #include "base/text/likeness.h"
 #include "base/text/near_option.h"
@@ -63,6 +64,12 @@ enum key {
     KEY_RATE = 'L',
     KEY_DECAY = 'K',
     KEY_WEIGHTS = 'W',
+    KEY_OPTIMIZER = 'z',
+    KEY_MOMENTUM = 'u',
+    KEY_FREEZE = 'f',
+    KEY_ONLY = 'j',
+    KEY_BATCH_NORM = 'B',
+    KEY_CHECKPOINT = 'q',
     KEY_SEED = 'g',
 };
 
@@ -79,7 +86,9 @@ static const struct argp_option all_options[] = {
     {"isa", KEY_ISA, "NAME", 0, "generic, avx2, avx512, amx, or ref: the plain reference", 0},
     {"device", KEY_DEVICE, "NAME", 0, "cpu, or cuda: a GPU", 0},
     {"output", KEY_OUTPUT, "FILE", 0,
-     "writes the outputs (.npz, or .npy and .pb for one); train: the weights (.npz)", 0},
+     "writes the outputs (.npz, or .npy and .pb for one); train: the weights (.npz) "
+     "or the model (.onnx)",
+     0},
     {"trace", KEY_TRACE, "FILE", 0, "writes the last run as Chrome trace JSON", 0},
     {"repeat", KEY_REPEAT, "N", 0,
      "runs this many times (run: 1; bench: 20, or up to 1000 within 0.1 s)", 0},
@@ -106,7 +115,15 @@ static const struct argp_option all_options[] = {
      "cross-entropy of scores and class numbers or probabilities (default), mse, or bce", 0},
     {"epochs", KEY_EPOCHS, "N", 0, "times that all examples are seen (10)", 0},
     {"batch", KEY_BATCH, "N", 0, "examples of a step (32)", 0},
-    {"rate", KEY_RATE, "X", 0, "learning rate of Adam (1e-3)", 0},
+    {"optimizer", KEY_OPTIMIZER, "NAME", 0, "adam (default), or sgd", 0},
+    {"momentum", KEY_MOMENTUM, "X", 0, "of sgd, 0 up to 1 (0)", 0},
+    {"freeze", KEY_FREEZE, "NAME", 0, "a weight that stays, or NAME* for all that begin so", 0},
+    {"only", KEY_ONLY, "NAME", 0, "the same of those that do not: all others stay", 0},
+    {"batch-norm", KEY_BATCH_NORM, "frozen|train", 0,
+     "train: normalises by the batch, and its running statistics move (frozen)", 0},
+    {"checkpoint", KEY_CHECKPOINT, "FILE", 0,
+     "keeps each epoch there, and goes on from it when it is there", 0},
+    {"rate", KEY_RATE, "X", 0, "learning rate (1e-3)", 0},
     {"decay", KEY_DECAY, NULL, 0, "the rate falls evenly, to 0 behind the last epoch", 0},
     {"weights", KEY_WEIGHTS, "FILE.npz", 0, "begins with these instead of the model's", 0},
     {"seed", KEY_SEED, "N", 0, "of the order of the examples (0)", 0},
@@ -142,7 +159,7 @@ static const struct eng_cli_command commands[] = {
     {"train", "MODEL", "fits a model's weights to examples, and writes them",
      "  walle-engine train net.onnx --input x=x.npy --target classes.npy --output weights.npz\n"
      "  walle-engine train net.onnx --input x.npz --target y.npy --loss mse --epochs 50 --decay\n",
-     "itaoylxbLKWg", 1, 1, eng_cli_train},
+     "itaoylxbLKWgzufjBq", 1, 1, eng_cli_train},
 };
 #define COMMAND_COUNT (sizeof commands / sizeof commands[0])
 
@@ -282,6 +299,43 @@ static error_t take_loss(struct argp_state *state, const char *text, enum eng_lo
     return EINVAL;
 }
 
+// How training goes: what is chosen among words, and names of weights.
+static error_t take_train_choice(int key, char *text, struct argp_state *state,
+                                 struct eng_cli_train *train)
+{
+    char *end = NULL;
+    base_assert(text != NULL || strchr("zufjBq", key) == NULL);
+    switch (key) {
+    case KEY_OPTIMIZER:
+        train->optimizer = strcmp(text, "sgd") == 0 ? ENG_OPTIMIZER_SGD : ENG_OPTIMIZER_ADAM;
+        if (strcmp(text, "sgd") != 0 && strcmp(text, "adam") != 0) {
+            argp_error(state, "--optimizer: adam or sgd, not '%s'", text);
+        }
+        return 0;
+    case KEY_MOMENTUM:
+        train->momentum = strtof(text, &end);
+        if (end == text || *end != '\0' || !(train->momentum >= 0 && train->momentum < 1)) {
+            argp_error(state, "--momentum: a number from 0 up to 1, not '%s'", text);
+        }
+        return 0;
+    case KEY_FREEZE:
+        return add_to_list(state, train->frozen, &train->frozen_count, text);
+    case KEY_ONLY:
+        return add_to_list(state, train->trained, &train->trained_count, text);
+    case KEY_BATCH_NORM:
+        train->batch_statistics = strcmp(text, "train") == 0;
+        if (!train->batch_statistics && strcmp(text, "frozen") != 0) {
+            argp_error(state, "--batch-norm: frozen or train, not '%s'", text);
+        }
+        return 0;
+    case KEY_CHECKPOINT:
+        train->checkpoint = text;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
 static error_t take_train_option(int key, char *text, struct argp_state *state,
                                  struct eng_cli_train *train)
 {
@@ -313,7 +367,7 @@ static error_t take_train_option(int key, char *text, struct argp_state *state,
     case KEY_SEED:
         return take_number(state, text, UINT64_MAX, &train->seed);
     default:
-        return ARGP_ERR_UNKNOWN;
+        return take_train_choice(key, text, state, train);
     }
     if (wrong == 0 && (train->epochs == 0 || train->batch == 0 || !(train->rate > 0))) {
         argp_error(state, "--epochs, --batch and --rate are numbers above 0, not '%s'", text);
@@ -334,7 +388,7 @@ static error_t take_option(int key, char *text, struct argp_state *state, struct
         cli->is_random = true;
         return take_number(state, text, UINT64_MAX, &cli->seed);
     case KEY_OUTPUT:
-        if (!eng_tensor_file_known(text)) {
+        if (!eng_tensor_file_known(text) && !eng_cli_is_model(text)) {
             argp_error(state, "--output: %s ends in none of .npz, .npy and .pb", text);
         }
         cli->output = text;
@@ -398,6 +452,9 @@ static error_t parse_one(int key, char *text, struct argp_state *state)
     if (key == ARGP_KEY_END && cli->word_count < parse->command->words_min) {
         argp_error(state, "%s is missing", parse->command->arguments);
         return EINVAL;
+    }
+    if (key == KEY_OUTPUT && eng_cli_is_model(text) && parse->command->run != eng_cli_train) {
+        argp_error(state, "--output: %s ends in none of .npz, .npy and .pb", text);
     }
     return take_option(key, text, state, cli);
 }
@@ -482,7 +539,10 @@ int main(int argc, char **argv)
         .repeat = 0,
         .warmup = WARMUP_DEFAULT,
         .top = TOP_DEFAULT,
-        .train = {.epochs = EPOCHS_DEFAULT, .batch = BATCH_DEFAULT, .rate = RATE_DEFAULT},
+        .train = {.optimizer = ENG_OPTIMIZER_ADAM,
+                  .epochs = EPOCHS_DEFAULT,
+                  .batch = BATCH_DEFAULT,
+                  .rate = RATE_DEFAULT},
     };
     const struct eng_cli_command *command = find_command(argc, argv);
     cli.session.memory_bytes_max = memory_default();

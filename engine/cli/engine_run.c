@@ -133,8 +133,9 @@ static void print_times(const struct eng_cli *cli, const struct eng_session *ses
             stats.isa, (double)stats.plan_us / 1000, stats.command_count, stats.segment_count,
             stats.segment_count == 1 ? "" : "s");
     if (stats.device_bytes > 0) {
-        fprintf(stderr, "%s: %zu bytes, %u command%s left to the host\n", stats.device,
-                stats.device_bytes, stats.left_to_host, stats.left_to_host == 1 ? "" : "s");
+        fprintf(stderr, "%s: %zu bytes, %u command%s left to the host, %llu of the runs replayed\n",
+                stats.device, stats.device_bytes, stats.left_to_host,
+                stats.left_to_host == 1 ? "" : "s", (unsigned long long)stats.replays);
     }
 }
 

@@ -4,6 +4,7 @@
 //
 // One thread besides the trainer's pool; memory from the command's arena.
 #include "cli/engine_cli.h"
+#include "cli/engine_train_keep.h"
 
 #include "engine/train.h"
 #include "train/train_loss.h"
@@ -221,12 +222,15 @@ static enum base_status run_epoch(struct eng_trainer *trainer, const struct exam
     for (int64_t i = 0; i < steps; i++) {
         gather(examples, i * batch->count, batch);
         float loss = 0;
-        BASE_TRY(eng_trainer_step(trainer, &given, &loss, error));
+        enum base_status status = eng_trainer_step(trainer, &given, &loss, error);
         if (!isfinite(loss)) {
             return base_error_set(error, BASE_ERR_INVALID,
-                                  "epoch %u, step %lld: the loss is %g, so the weights are spoilt "
-                                  "and not written: see to the examples, or a lower --rate",
+                                  "epoch %u, step %lld: the loss is %g, and nothing is written: "
+                                  "see to the examples, or a lower --rate",
                                   batch->epoch, (long long)i + 1, (double)loss);
+        }
+        if (status != BASE_OK) {
+            return status;
         }
         sum += (double)loss;
     }
@@ -242,7 +246,22 @@ static enum base_status run_epochs(struct eng_cli *cli, struct eng_trainer *trai
     BASE_TRY(gathered_init(cli, examples, &batch));
     struct base_prng prng;
     base_prng_seed(&prng, train->seed);
+    base_assert(batch.count > 0 && batch.count <= examples->count);
+    uint64_t steps = (uint64_t)(examples->count / batch.count);
+    uint64_t done = 0;
+    if (train->checkpoint != NULL) {
+        BASE_TRY(eng_cli_checkpoint_read(trainer, train->checkpoint, &done, error));
+    }
+    if (done % steps != 0 || done / steps > train->epochs) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "--checkpoint %.80s: it is of other examples, batches or epochs",
+                              train->checkpoint);
+    }
     for (uint32_t i = 0; i < train->epochs; i++) {
+        if (i < done / steps) { // its order is the next one's beginning
+            shuffle(examples->order, examples->count, &prng);
+            continue;
+        }
         float left = train->decays ? 1 - (float)i / (float)train->epochs : 1;
         BASE_TRY(eng_trainer_set_learning_rate(trainer, train->rate * left));
         shuffle(examples->order, examples->count, &prng);
@@ -253,6 +272,9 @@ static enum base_status run_epochs(struct eng_cli *cli, struct eng_trainer *trai
         printf("epoch %u of %u: loss %.6f, %.1f s\n", i + 1, train->epochs, loss,
                (double)(eng_cli_now_ns() - begin_ns) / 1e9);
         (void)fflush(stdout);
+        if (train->checkpoint != NULL) {
+            BASE_TRY(eng_cli_checkpoint_write(trainer, train->checkpoint, error));
+        }
     }
     return BASE_OK;
 }
@@ -287,14 +309,17 @@ static enum base_status check_output(const char *path, struct base_error *error)
         return BASE_OK;
     }
     size_t size = strlen(path);
-    if (size < 4 || strcmp(path + size - 4, ".npz") != 0) {
+    if ((size < 4 || strcmp(path + size - 4, ".npz") != 0) && !eng_cli_is_model(path)) {
         return base_error_set(error, BASE_ERR_INVALID,
-                              "--output: %.100s: weights go to a file that ends in .npz", path);
+                              "--output: %.100s: weights go to a file that ends in .npz, a model "
+                              "to one in .onnx",
+                              path);
     }
     if (lstat(path, &about) == 0 && S_ISFIFO(about.st_mode)) {
         return BASE_OK; // whoever reads it would take the probe's end for that of the weights
     }
     BASE_TRY(base_output_open(&probe, path, error));
+    base_assert(probe.file != NULL);
     // An end that is not well keeps what was there.
     return base_output_close(&probe, BASE_ERR_CLOSED, NULL) == BASE_ERR_CLOSED ? BASE_OK
                                                                                : BASE_ERR_BUG;
@@ -312,19 +337,32 @@ static enum base_status train_all(struct eng_cli *cli, struct eng_model *model,
     }
     BASE_TRY(run_epochs(cli, trainer, &examples, error));
     BASE_TRY(check_weights(trainer, error));
+    if (eng_cli_is_model(cli->output)) {
+        return eng_cli_export(trainer, cli->words[0], cli->output, error);
+    }
     return cli->output != NULL ? eng_trainer_save(trainer, cli->output, error) : BASE_OK;
 }
 
 int eng_cli_train(struct eng_cli *cli)
 {
     base_assert(cli->word_count == 1);
-    struct eng_model *model = eng_cli_model(cli->words[0], NULL);
+    base_assert(cli->train.epochs > 0 && cli->train.batch > 0);
+    // What is folded into a convolution is no weight of the file, and moves no statistics.
+    const struct eng_model_options loading = {.keep_batch_norm = eng_cli_is_model(cli->output) ||
+                                                                 cli->train.batch_statistics};
+    struct eng_model *model = eng_cli_model(cli->words[0], &loading);
     if (model == NULL) {
         return ENG_CLI_FAILED;
     }
     const struct eng_trainer_options options = {
         .loss = cli->train.loss,
-        .optimizer = ENG_OPTIMIZER_ADAM,
+        .optimizer = cli->train.optimizer,
+        .momentum = cli->train.momentum,
+        .batch_statistics = cli->train.batch_statistics,
+        .frozen = cli->train.frozen,
+        .frozen_count = cli->train.frozen_count,
+        .trained = cli->train.trained,
+        .trained_count = cli->train.trained_count,
         .learning_rate = cli->train.rate,
         .threads = cli->session.threads,
         .isa = cli->session.isa,

@@ -105,6 +105,9 @@ void *eng_lower_alloc(struct eng_lower *lower, size_t bytes);
 
 // Seed of the session's random numbers (options->seed).
 uint64_t eng_lower_seed(const struct eng_lower *lower);
+// Where it is noted what the running statistic that is input `input` of the node becomes; NULL:
+// nobody asks (options->statistics).
+uint32_t *eng_lower_statistic(struct eng_lower *lower, const struct eng_node *node, uint32_t input);
 
 // Fails with "node 'x' (Op, opset n): text".
 enum base_status eng_lower_fail(struct eng_lower *lower, const struct eng_node *node,
@@ -266,9 +269,12 @@ struct eng_lower_options {
     bool no_merge;
     bool params;       // float initializers become PARAM tensors
     const bool *fixed; // with params: by value of the graph, those that stay constants; NULL: none
-    bool keep_values;  // every graph value stays readable: no dead-code removal, is_output set on
-                       // each
-    uint64_t seed;     // of Random* operators without a seed attribute
+    // When set, BatchNormalization of the main graph uses the statistics of its batch; by value of
+    // the graph, of its running statistics: the tensor with what they become is filled in.
+    uint32_t *statistics;
+    bool keep_values; // every graph value stays readable: no dead-code removal, is_output set on
+                      // each
+    uint64_t seed;    // of Random* operators without a seed attribute
     // Executes a program whose inputs are all constants (folding) or a subgraph (calls).
     void *runner_ctx;
     enum base_status (*run_program)(void *ctx, struct eng_program *program,

@@ -14,6 +14,13 @@ uint64_t eng_lower_seed(const struct eng_lower *lower)
     return lower->options->seed;
 }
 
+uint32_t *eng_lower_statistic(struct eng_lower *lower, const struct eng_node *node, uint32_t input)
+{
+    const bool is_noted = lower->options->statistics != NULL && lower->scope == &lower->root &&
+                          input < node->input_count && node->inputs[input] != ENG_NONE;
+    return is_noted ? &lower->options->statistics[node->inputs[input]] : NULL;
+}
+
 enum base_status eng_lower_fail(struct eng_lower *lower, const struct eng_node *node,
                                 enum base_status status, const char *format, ...)
 {

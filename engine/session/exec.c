@@ -122,7 +122,7 @@ static enum base_status prepare_steps(struct eng_exec *exec, const struct eng_pr
     for (uint32_t i = 0; i < program->command_count; i++) {
         BASE_TRY(eng_watch_look(ctx->watch, ctx->error));
         BASE_TRY(eng_exec_step(ctx, program, &program->commands[i], &exec->steps[i]));
-        if (exec->steps[i].scratch_bytes > scratch) {
+        if (!exec->steps[i].on_device && exec->steps[i].scratch_bytes > scratch) {
             scratch = exec->steps[i].scratch_bytes;
         }
         release_packed(ctx, program, &program->commands[i]);
@@ -136,7 +136,7 @@ static enum base_status prepare_steps(struct eng_exec *exec, const struct eng_pr
     return BASE_OK;
 }
 
-static size_t buffer_limit(const struct eng_prepare *ctx)
+size_t eng_exec_buffer_limit(const struct eng_prepare *ctx)
 {
     size_t limit = ctx->buffer_bytes_max;
     return limit != 0 && limit < ENG_BUFFER_BYTES_MAX ? limit : ENG_BUFFER_BYTES_MAX;
@@ -146,7 +146,7 @@ static size_t buffer_limit(const struct eng_prepare *ctx)
 static enum base_status lay_out(struct eng_exec *exec, const struct eng_prepare *ctx,
                                 struct eng_memory_plan *out_plan)
 {
-    size_t limit = buffer_limit(ctx);
+    size_t limit = eng_exec_buffer_limit(ctx);
     enum base_status status = eng_program_plan_memory(exec->program, ctx->arena, limit, out_plan);
     if (status == BASE_ERR_TOO_LARGE) {
         return base_error_set(ctx->error, status,
@@ -251,10 +251,10 @@ enum base_status eng_exec_init(struct eng_exec *exec, const struct eng_program *
     size_t scratch = 0;
     BASE_TRY(lay_out(exec, ctx, &plan)); // what is too large fails before anything is packed
     BASE_TRY(prepare_steps(exec, ctx, &scratch));
-    if (scratch > buffer_limit(ctx)) {
+    if (scratch > eng_exec_buffer_limit(ctx)) {
         return base_error_set(ctx->error, BASE_ERR_TOO_LARGE,
                               "a step needs %zu bytes beside the activations, more than %zu",
-                              scratch, buffer_limit(ctx));
+                              scratch, eng_exec_buffer_limit(ctx));
     }
     if (scratch > 0) {
         scratch = base_aligned(scratch, ALIGNMENT);
@@ -262,6 +262,8 @@ enum base_status eng_exec_init(struct eng_exec *exec, const struct eng_program *
         if (exec->scratch == NULL) {
             return BASE_ERR_NOMEM;
         }
+        exec->scratch_bytes = scratch;
+        base_assert(exec->scratch_bytes % ALIGNMENT == 0);
     }
     BASE_TRY(place(exec, ctx, &plan));
     return ctx->device != NULL ? eng_exec_device_init(exec, ctx) : BASE_OK;

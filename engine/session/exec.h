@@ -28,6 +28,7 @@ struct eng_exec {
     size_t buffer_bytes;     // TEMP tensors, without scratch
     size_t activation_bytes; // the same without reuse
     void *scratch;
+    size_t scratch_bytes;
     struct eng_exec_device *device; // session/exec_device.h; NULL: the host's memory alone
 };
 
@@ -51,6 +52,8 @@ BASE_NODISCARD enum base_status eng_exec_run(const struct eng_exec *exec,
                                              const struct eng_exec_run *run);
 void eng_exec_done(struct eng_exec *exec); // accepts a zeroed one
 
+// Bytes that a program may take for activations, and for scratch.
+size_t eng_exec_buffer_limit(const struct eng_prepare *ctx);
 // A step's failure, with the node it belongs to in front of the text.
 BASE_NODISCARD enum base_status eng_exec_name_failure(const struct eng_step *step,
                                                       const struct eng_exec_run *run,

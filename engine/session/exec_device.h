@@ -20,9 +20,10 @@ void eng_exec_device_done(struct eng_exec_device *device); // accepts NULL
 BASE_NODISCARD enum base_status eng_exec_device_run(const struct eng_exec *exec,
                                                     const struct eng_exec_run *run,
                                                     const struct eng_run *host);
-// Bytes of the device that the plan holds beside the model's weights, and commands left to the
-// host. NULL: 0.
+// Bytes of the device that the plan holds beside the model's weights, commands left to the host,
+// and runs that were one replay of what was recorded. NULL: 0.
 size_t eng_exec_device_bytes(const struct eng_exec_device *device);
 uint32_t eng_exec_device_left(const struct eng_exec_device *device);
+uint64_t eng_exec_device_replays(const struct eng_exec_device *device);
 
 #endif

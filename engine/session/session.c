@@ -279,6 +279,7 @@ void eng_session_stats(const struct eng_session *session, struct eng_session_sta
         stats.plan_bytes += segment->arena.used_bytes;
         stats.device_bytes += eng_exec_device_bytes(segment->exec.device);
         stats.left_to_host += eng_exec_device_left(segment->exec.device);
+        stats.replays += eng_exec_device_replays(segment->exec.device);
         stats.by_contents |= segment->by_contents || session->segment_count > 1;
         stats.activation_bytes += segment->exec.activation_bytes;
         stats.command_count += segment->program.command_count;

@@ -88,7 +88,8 @@ struct sim_tally {
     uint32_t task_count;
     struct sim_behaviour_peaks peaks;
     char against[SIM_REFUSED_WHY_MAX]; // the first of those records; empty: there was none
-    struct base_hist event_us; // recorder, pages, triggers, storage: the host's time for one event
+    struct base_hist event_us; // recorder, pages, triggers, storage: the host's time for one event;
+                               // none in virtual time
 };
 
 void sim_tally_init(struct sim_tally *tally);

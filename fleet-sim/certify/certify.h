@@ -13,11 +13,12 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#define SIM_CERTIFY_RULES_MAX 16
-#define SIM_CERTIFY_SEEDS_MAX 1000
-#define SIM_CERTIFY_JOBS_MAX  64
-#define SIM_CERTIFY_NAME_MAX  32
-#define SIM_CERTIFY_RULE_MAX  256
+#define SIM_CERTIFY_RULES_MAX  16
+#define SIM_CERTIFY_SEEDS_MAX  1000
+#define SIM_CERTIFY_JOBS_MAX   64
+#define SIM_CERTIFY_NAME_MAX   32
+#define SIM_CERTIFY_RULE_MAX   256
+#define SIM_CERTIFY_BROKEN_MAX 24
 // Far from the seeds of fleets, which begin with 1: devices of theirs may be in the folder.
 #define SIM_CERTIFY_SEED_FIRST 1000001u
 
@@ -55,7 +56,8 @@ struct sim_certify_run {
     uint64_t harmed;  // devices that ever ran the version
     double stopped_s; // since the run began
     double ended_s;
-    char state[SIM_ROLLOUT_STATE_MAX]; // the rollout's, at the end
+    char state[SIM_ROLLOUT_STATE_MAX];   // the rollout's, at the end
+    char broken[SIM_CERTIFY_BROKEN_MAX]; // the first invariant that did not hold; else empty
 };
 
 // What was certified, where and when, as the first run says it.

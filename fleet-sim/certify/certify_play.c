@@ -137,7 +137,9 @@ enum base_status sim_certify_run_read(const json_t *report,
     run.stopped_s = run.stopped ? stopped_s(report) : 0;
     // A bad release that the gate let through stays where it came to: that is what is measured.
     const char *meant = !healthy && run.completed ? sim_oracle_name(SIM_ORACLE_BACK) : NULL;
-    run.good = sim_report_broken(report, meant) == NULL && (run.stopped || run.completed);
+    const char *broken = sim_report_broken(report, meant);
+    (void)snprintf(run.broken, sizeof(run.broken), "%s", broken != NULL ? broken : "");
+    run.good = broken == NULL && (run.stopped || run.completed);
     run.harmed = healthy ? 0 : (uint64_t)json_integer_value(json_object_get(report, "exposed"));
     *out = run;
     return BASE_OK;

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define BAD_RUNS_TOLD 8
+
 // One case, over its seeds.
 struct sums {
     const struct sim_certify_case *of;
@@ -338,6 +340,24 @@ static void states_tell(const struct sim_certify_result *result, uint32_t at, ch
     }
 }
 
+// What the runs that certify nothing came to, the first few of them.
+static void bad_write(const struct sim_certify_result *result, FILE *log)
+{
+    const uint32_t seeds = result->options->seeds;
+    uint32_t told = 0;
+    for (uint32_t i = 0; i < result->pack->count * seeds && told < BAD_RUNS_TOLD; i++) {
+        const struct sim_certify_run *run = &result->runs[i];
+        if (run->good) {
+            continue;
+        }
+        told++;
+        (void)fprintf(log, "run-%u, %s: %s%s its rollout was %s after %.0f s\n", i,
+                      result->pack->cases[i / seeds].name, run->broken,
+                      run->broken[0] != '\0' ? " broke;" : "no invariant broke;", run->state,
+                      run->ended_s);
+    }
+}
+
 static enum base_status nothing_certified(const struct sim_certify_result *result, uint32_t at,
                                           struct base_error *error)
 {
@@ -359,6 +379,7 @@ enum base_status sim_certify_report(const struct sim_certify_result *result, FIL
     }
     const uint32_t bad = runs_bad(result, sums);
     table_write(result, sums, log);
+    bad_write(result, log);
     for (uint32_t i = 0; i < result->pack->count; i++) {
         if (sums[i].good == 0) {
             return nothing_certified(result, i, error);

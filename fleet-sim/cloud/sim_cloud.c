@@ -1,16 +1,22 @@
 // The cloud of a simulation: models of a folder, run by the store that the fleet's devices share.
-// Made by sim_task.c for a shard; its port is called by script VMs on their shard's thread. No
-// clock is asked: a call takes as long as the option says, and one whose deadline is sooner is late
-// and is not run.
+// Made by fleet_run.c for the fleet; its port is called by script VMs on their shard's thread. No
+// clock is asked: a call takes as long as the options say and the calls before it make it wait, and
+// one whose deadline is sooner is late and is not run. Half of the way lies before an instance and
+// half behind it.
 #include "cloud/sim_cloud.h"
 
 #include "device/cloud.h"
 #include "device/port.h"
 
+#include "base/check.h"
 #include "base/str.h"
+#include "cloud/cloud_load.h"
+#include "model/zero_pages.h"
+#include "policy/ratelimit.h"
 #include "wire/cloud/tensor_leaves.h"
 
 #include <dirent.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,11 +29,15 @@ struct model {
     uint8_t *bytes;
     size_t size;
     struct wire_sha256 digest;
+    struct sim_cloud_load load;
+    struct sim_cloud_calendar *calendar; // NULL: nobody waits
 };
 
 struct sim_cloud {
     struct dev_model_store *store;
     uint32_t call_ms;
+    struct pol_ratelimit_config quota; // burst 0: there is none
+    pthread_mutex_t lock;              // of the calendars
     uint32_t count;
     struct model models[SIM_CLOUD_MODELS_MAX];
 };
@@ -121,16 +131,53 @@ static enum base_status models_read(struct sim_cloud *cloud, const char *dir,
     return status;
 }
 
-enum base_status sim_cloud_new(const char *dir, uint32_t call_ms, struct dev_model_store *store,
-                               struct sim_cloud **out, struct base_error *error)
+static const struct model *model_find(const struct sim_cloud *cloud, struct base_str name)
+{
+    for (uint32_t i = 0; i < cloud->count; i++) {
+        if (base_str_equal(name, base_str_of(cloud->models[i].name))) {
+            return &cloud->models[i];
+        }
+    }
+    return NULL;
+}
+
+static bool knows(void *ctx, struct base_str model)
+{
+    return model_find(ctx, model) != NULL;
+}
+
+static enum base_status loads_read(struct sim_cloud *cloud, const char *words,
+                                   struct base_error *error)
+{
+    const struct sim_cloud_names names = {cloud, knows};
+    struct sim_cloud_load all;
+    BASE_TRY(sim_cloud_load_read(words, BASE_STR(""), &names, &all, error));
+    cloud->quota = (struct pol_ratelimit_config){all.per_min, all.per_min, 60000000};
+    for (uint32_t i = 0; i < cloud->count; i++) {
+        struct model *model = &cloud->models[i];
+        BASE_TRY(sim_cloud_load_read(words, base_str_of(model->name), &names, &model->load, error));
+        if (model->load.service_us > 0 &&
+            sim_cloud_calendar_new(&model->load, &model->calendar) != BASE_OK) {
+            return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
+        }
+    }
+    return BASE_OK;
+}
+
+enum base_status sim_cloud_new(const struct sim_cloud_options *options, struct sim_cloud **out,
+                               struct base_error *error)
 {
     struct sim_cloud *cloud = calloc(1, sizeof(*cloud));
     if (cloud == NULL) {
         return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
     }
-    cloud->store = store;
-    cloud->call_ms = call_ms;
-    enum base_status status = models_read(cloud, dir, error);
+    cloud->store = options->store;
+    cloud->call_ms = options->call_ms;
+    pthread_mutex_init(&cloud->lock, NULL);
+    enum base_status status = models_read(cloud, options->dir, error);
+    if (status == BASE_OK) {
+        status = loads_read(cloud, options->load, error);
+    }
     if (status != BASE_OK) {
         sim_cloud_free(cloud);
         return status;
@@ -145,9 +192,35 @@ void sim_cloud_free(struct sim_cloud *cloud)
         return;
     }
     for (uint32_t i = 0; i < cloud->count; i++) {
+        sim_cloud_calendar_free(cloud->models[i].calendar);
         free(cloud->models[i].bytes);
     }
+    pthread_mutex_destroy(&cloud->lock);
     free(cloud);
+}
+
+enum base_status sim_cloud_side_init(struct sim_cloud_side *side, struct sim_cloud *cloud,
+                                     uint32_t devices, struct sim_cloud_sums *sums)
+{
+    *side = (struct sim_cloud_side){.cloud = cloud, .devices = devices, .sums = sums};
+    bool limited = cloud->quota.burst > 0;
+    side->took_us = malloc(sizeof(*side->took_us));
+    if (limited) { // pages that nobody writes to take no memory
+        side->quotas = sim_pages_new(sizeof(*side->quotas) * devices);
+    }
+    if (side->took_us == NULL || (limited && side->quotas == NULL)) {
+        sim_cloud_side_done(side);
+        return BASE_ERR_NOMEM;
+    }
+    base_hist_init(side->took_us);
+    return BASE_OK;
+}
+
+void sim_cloud_side_done(struct sim_cloud_side *side)
+{
+    sim_pages_free(side->quotas, sizeof(*side->quotas) * side->devices);
+    free(side->took_us);
+    *side = (struct sim_cloud_side){.cloud = NULL};
 }
 
 // ---- A call
@@ -230,8 +303,7 @@ static enum base_status model_run(const struct dev_model_port *port, struct dev_
                                  .wanted = wanted,
                                  .wanted_count = output_count,
                                  .memory_bytes_max = MEMORY_BYTES_MAX,
-                                 .place = place,
-                                 .ctx = outputs};
+                                 .place = {place, outputs}};
     return port->call(model, &run, error);
 }
 
@@ -255,7 +327,7 @@ static enum wire_cloud_why computed(struct sim_cloud_run *run, const struct mode
                                     const struct wire_tensor_call *call,
                                     struct dev_vm_cloud_end *out_end)
 {
-    const struct dev_model_port port = dev_model_store_port(run->cloud->store);
+    const struct dev_model_port port = dev_model_store_port(run->side->cloud->store);
     const struct dev_model_file file = {&model->digest, model->bytes, model->size};
     struct outputs outputs = {.bytes = 0};
     struct base_error error = {.status = BASE_OK};
@@ -281,16 +353,6 @@ static enum wire_cloud_why computed(struct sim_cloud_run *run, const struct mode
                                           : WIRE_CLOUD_FAILED;
 }
 
-static const struct model *model_find(const struct sim_cloud *cloud, struct base_str name)
-{
-    for (uint32_t i = 0; i < cloud->count; i++) {
-        if (base_str_equal(name, base_str_of(cloud->models[i].name))) {
-            return &cloud->models[i];
-        }
-    }
-    return NULL;
-}
-
 static struct dev_vm_cloud_state look(void *ctx, struct base_str model)
 {
     const struct sim_cloud_run *run = ctx;
@@ -298,7 +360,100 @@ static struct dev_vm_cloud_state look(void *ctx, struct base_str model)
     if (run->runtime != NULL) {
         dev_cloud_look(run->runtime, model, &view);
     }
-    return (struct dev_vm_cloud_state){view.why, run->cloud->call_ms * 1000};
+    return (struct dev_vm_cloud_state){view.why, run->side->cloud->call_ms * 1000};
+}
+
+// May it be sent at all?
+static enum wire_cloud_why may_leave(struct sim_cloud_run *run,
+                                     const struct dev_vm_cloud_call *call,
+                                     struct wire_tensor_call *out_parsed,
+                                     struct dev_vm_cloud_end *out_end)
+{
+    struct base_error error = {.status = BASE_OK};
+    enum wire_cloud_why why = look(run, call->model).why;
+    if (why != WIRE_CLOUD_ANSWERED) {
+        return why;
+    }
+    if (wire_tensor_call_parse(call->bytes, call->size, out_parsed) != BASE_OK) {
+        return WIRE_CLOUD_REFUSED;
+    }
+    if (wire_tensor_may_leave(run->declaration, call->model, out_parsed, &error) != BASE_OK) {
+        (void)snprintf(out_end->detail, sizeof(out_end->detail), "%.150s", error.text);
+        return WIRE_CLOUD_NOT_ALLOWED;
+    }
+    return WIRE_CLOUD_ANSWERED;
+}
+
+// The device's quota, as the gateway keeps it (gateway/infer/device_ledger.h).
+static bool quota_take(struct sim_cloud_run *run, uint64_t now_us)
+{
+    const struct pol_ratelimit_config *config = &run->side->cloud->quota;
+    if (config->burst == 0) {
+        return true;
+    }
+    base_assert(run->device < run->side->devices);
+    struct pol_ratelimit *quota = &run->side->quotas[run->device];
+    if (quota->updated_us == 0) { // a page nobody wrote to
+        pol_ratelimit_init(quota, config, now_us + 1);
+    }
+    return pol_ratelimit_take(quota, config, 1, now_us + 1);
+}
+
+// Takes an instance's time. False: the call is refused at once.
+static bool instance_take(struct sim_cloud_run *run, const struct model *model, uint64_t at_us,
+                          uint64_t most_us, uint64_t *out_wait_us)
+{
+    struct sim_cloud_side *side = run->side;
+    *out_wait_us = 0;
+    if (model->calendar == NULL) {
+        return true;
+    }
+    if (side->in_order != NULL) {
+        side->in_order(side->ctx);
+    }
+    pthread_mutex_lock(&side->cloud->lock);
+    bool taken = sim_cloud_calendar_take(model->calendar, at_us, most_us, out_wait_us);
+    pthread_mutex_unlock(&side->cloud->lock);
+    side->sums->served_us += taken ? model->load.service_us : 0;
+    side->sums->waited += taken && *out_wait_us > 0;
+    return taken;
+}
+
+// A call that was sent, up to where it is run: how it ends, and how long that took.
+static enum wire_cloud_why served(struct sim_cloud_run *run, const struct model *model,
+                                  uint64_t most_us, uint64_t *out_took_us)
+{
+    uint64_t call_us = run->side->cloud->call_ms * UINT64_C(1000);
+    uint64_t service_us = model != NULL ? model->load.service_us : 0;
+    uint64_t way_us = call_us > service_us ? call_us - service_us : 0;
+    uint64_t now_us = run->at_us + run->waited_us;
+    uint64_t wait_us = 0;
+    *out_took_us = way_us;
+    if (!quota_take(run, now_us)) {
+        return WIRE_CLOUD_QUOTA;
+    }
+    if (model == NULL) {
+        return WIRE_CLOUD_NO_MODEL;
+    }
+    if (!instance_take(run, model, now_us + way_us / 2, most_us, &wait_us)) {
+        return WIRE_CLOUD_BUSY;
+    }
+    *out_took_us = way_us + wait_us + service_us;
+    return *out_took_us > most_us ? WIRE_CLOUD_LATE : WIRE_CLOUD_ANSWERED;
+}
+
+static void count(struct sim_cloud_side *side, enum wire_cloud_why why, uint64_t took_us)
+{
+    struct sim_cloud_sums *sums = side->sums;
+    sums->sent++;
+    sums->answered += why == WIRE_CLOUD_ANSWERED;
+    sums->late += why == WIRE_CLOUD_LATE;
+    sums->refused += why != WIRE_CLOUD_ANSWERED && why != WIRE_CLOUD_LATE;
+    sums->over_quota += why == WIRE_CLOUD_QUOTA;
+    sums->busy += why == WIRE_CLOUD_BUSY;
+    if (why == WIRE_CLOUD_ANSWERED) {
+        base_hist_add(side->took_us, took_us);
+    }
 }
 
 static enum wire_cloud_why infer(void *ctx, const struct dev_vm_cloud_call *call,
@@ -306,25 +461,27 @@ static enum wire_cloud_why infer(void *ctx, const struct dev_vm_cloud_call *call
 {
     struct sim_cloud_run *run = ctx;
     struct wire_tensor_call parsed;
-    enum wire_cloud_why why = look(ctx, call->model).why;
+    const uint64_t most_us = call->deadline_ms * UINT64_C(1000);
+    uint64_t took_us = 0;
+    run->side->sums->asked++;
+    enum wire_cloud_why why = may_leave(run, call, &parsed, out_end);
     if (why != WIRE_CLOUD_ANSWERED) {
+        run->side->sums->kept++;
         return why;
     }
-    if (wire_tensor_call_parse(call->bytes, call->size, &parsed) != BASE_OK) {
-        return WIRE_CLOUD_REFUSED;
+    const struct model *model = model_find(run->side->cloud, call->model);
+    why = served(run, model, most_us, &took_us);
+    if (why != WIRE_CLOUD_LATE && took_us > most_us) {
+        why = WIRE_CLOUD_LATE; // a refusal, that comes too late as well
     }
-    struct base_error error = {.status = BASE_OK};
-    if (wire_tensor_may_leave(run->declaration, call->model, &parsed, &error) != BASE_OK) {
-        (void)snprintf(out_end->detail, sizeof(out_end->detail), "%.150s", error.text);
-        return WIRE_CLOUD_NOT_ALLOWED;
+    took_us = took_us < most_us ? took_us : most_us;
+    run->waited_us += took_us;
+    out_end->virtual_us = took_us > 0 ? took_us : 1;
+    if (why == WIRE_CLOUD_ANSWERED) {
+        why = computed(run, model, &parsed, out_end);
     }
-    uint32_t took_ms = run->cloud->call_ms;
-    run->waited_us += (took_ms < call->deadline_ms ? took_ms : call->deadline_ms) * 1000ull;
-    if (took_ms > call->deadline_ms) {
-        return WIRE_CLOUD_LATE;
-    }
-    const struct model *model = model_find(run->cloud, call->model);
-    return model != NULL ? computed(run, model, &parsed, out_end) : WIRE_CLOUD_NO_MODEL;
+    count(run->side, why, took_us);
+    return why;
 }
 
 struct dev_vm_cloud_port sim_cloud_port(struct sim_cloud_run *run)

@@ -20,7 +20,6 @@
 #include "report/thresholds.h"
 
 #include <argp.h>
-#include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,8 +59,10 @@ enum key {
     KEY_KILLS,
     KEY_WRONG_CLOCKS,
     KEY_CLOCK_OFF,
+    KEY_GIVE,
     KEY_CLOUD_MODELS,
     KEY_CLOUD_MS,
+    KEY_CLOUD_LOAD,
     KEY_TASK,
     KEY_WHERE,
     KEY_TARGET,
@@ -78,6 +79,7 @@ enum key {
     KEY_SESSIONS,
     KEY_SESSION_EVERY,
     KEY_ACTIVE,
+    KEY_PANEL,
     KEY_UNTIL_STOPPED,
     KEY_UNTIL_REST,
     KEY_CONTENT,
@@ -108,6 +110,7 @@ enum key {
     KEY_FAULTS_UNTIL,
     KEY_ACT,
     KEY_AGAIN_TO,
+    KEY_BYTE_DEVICES,
     KEY_DEVICES = 'n',
 };
 
@@ -169,17 +172,24 @@ static const struct argp_option table[] = {
      "Sessions of each device; a run without another goal then ends (run: 0, no end; simulate: 10)",
      GROUP_BOTH},
     {"active", KEY_ACTIVE, "N", 0, "Devices in a session at once (64)", GROUP_BOTH},
+    {"panel", KEY_PANEL, "SHARE", 0, "Devices that --behaviour is of (100%)", GROUP_BOTH},
     {"wrong-clocks", KEY_WRONG_CLOCKS, "SHARE", 0,
      "Devices whose wall clock is wrong: a quarter of them was never set, it is 1970 there (0%)",
      GROUP_BOTH},
     {"clock-off", KEY_CLOCK_OFF, "DAYS", 0, "The others' are wrong by up to this, either way (400)",
      GROUP_BOTH},
+    {"give", KEY_GIVE, "NAME=PATH", 0, "File that walle.blob(NAME) gives; of a folder one a device",
+     GROUP_BOTH},
     {"cloud-models", KEY_CLOUD_MODELS, "DIR", 0,
      "Models that scripts may ask (walle.cloud), as walle-infer serves them (none)", GROUP_BOTH},
-    {"cloud-ms", KEY_CLOUD_MS, "MS", 0, "How long such a call takes (60)", GROUP_BOTH},
-    {"root", KEY_ROOT, "FILE", 0,
-     "Root that every device is born with (walle root init makes one): who may sign what",
+    {"cloud-ms", KEY_CLOUD_MS, "MS", 0, "How long such a call takes where it waits for nobody (60)",
      GROUP_BOTH},
+    {"cloud-load", KEY_CLOUD_LOAD, "WORDS", 0,
+     "How they are served: 'service_ms=20,instances=2,queue=256,per_min=600'; with MODEL. in "
+     "front, of that one (0, nobody waits; 1; 256; 600 calls of a device a minute)",
+     GROUP_BOTH},
+    {"root", KEY_ROOT, "FILE", 0,
+     "Root that every device is born with (of walle root init): who may sign what", GROUP_BOTH},
     {"threshold", KEY_THRESHOLD, "METRIC OP VALUE", 0,
      "What has to hold at the end, else the exit status is 99: 'checkin_p99<200ms', "
      "'failed_share<=1%', 'coverage>=99%'; the metrics are listed below; may be given again",
@@ -222,14 +232,16 @@ static const struct argp_option table[] = {
      GROUP_RUN},
     {"act", KEY_ACT, "'SECOND DEED'", 0,
      "In virtual time, at that second: pause, resume, promote, abort or kill, an operator's word "
-     "on "
-     "the run's rollout; calm, no --fault from then on; or 'fault FAULT', one that devices meet "
+     "on the run's rollout; calm, no --fault from then on; or 'fault FAULT', one that devices meet "
      "from their next wake on; may be given again",
+     GROUP_RUN},
+    {"byte-devices", KEY_BYTE_DEVICES, "N", 0,
+     "In virtual time: devices that speak real HTTP/2 and TLS to the gateway's own transport, "
+     "at most 256 (0)",
      GROUP_RUN},
     {"again", KEY_AGAIN, "DIR", OPTION_HIDDEN, NULL, GROUP_RUN}, // of verify, diff, fork, replay
     {"again-to", KEY_AGAIN_TO, "SECOND", OPTION_HIDDEN, NULL, GROUP_RUN},
-    {"gateway-tls", KEY_GATEWAY_TLS, "URL", 0, "Another address for dedicated connections",
-     GROUP_RUN},
+    {"gateway-tls", KEY_GATEWAY_TLS, "URL", 0, "Where dedicated connections go instead", GROUP_RUN},
     {"dedicated", KEY_DEDICATED, "K", 0, "Devices with a connection of their own (0)", GROUP_RUN},
     {"tasks", KEY_TASKS, "N", 0,
      "Tasks that a device holds at most, 1 to 64: what goes beyond is not offered to it (32, as a "
@@ -239,8 +251,7 @@ static const struct argp_option table[] = {
     {"trust", KEY_TRUST, "HEX", 0,
      "Instead of a root: the one public key that releases are signed with", GROUP_RUN},
     {"duration", KEY_DURATION, "SECONDS", 0, "End after this long", GROUP_RUN},
-    {"until-coverage", KEY_COVERAGE, "SHARE", 0, "End when so many devices run --version",
-     GROUP_RUN},
+    {"until-coverage", KEY_COVERAGE, "SHARE", 0, "End when so many run --version", GROUP_RUN},
     {"version", KEY_VERSION, "SHA|X.Y.Z", 0, "Version the coverage is of (the newest)", GROUP_RUN},
     {"until-rollout", KEY_UNTIL_ROLLOUT, "ID", 0, "End when the rollout is over", GROUP_RUN},
     {"until-rest", KEY_UNTIL_REST, 0, 0,
@@ -255,8 +266,7 @@ static const struct argp_option table[] = {
      "SIGTERM or SIGINT is the end of the run then, and no interruption", GROUP_RUN},
     {"content-mib", KEY_CONTENT, "N", 0,
      "MiB of all that a device pulls, as the preflight counts it: each thread keeps it once, and "
-     "so "
-     "does each device that shares nothing (1; simulate knows)",
+     "so does each device that shares nothing (1; simulate knows)",
      GROUP_RUN},
     {"rollout", KEY_ROLLOUT, "ID", 0, "Rollout to show (the newest)", GROUP_RUN},
     {"session-every", KEY_SESSION_EVERY, "SECONDS", 0, "Mean time between two sessions (60)",
@@ -353,6 +363,7 @@ static const struct number_option {
     {KEY_ACTIVE, "active", {1, SIM_ACTIVE_MAX}, AT(active_max)},
     {KEY_FAULTS_UNTIL, "faults-until", {1, 1000000}, AT(faults.until_s)},
     {KEY_AGAIN_TO, "again-to", {1, 1000000}, AT(again_to_s)},
+    {KEY_BYTE_DEVICES, "byte-devices", {0, SIM_BYTE_DEVICES_MAX}, AT(byte_devices)},
     {KEY_CONTENT, "content-mib", {1, SIM_CONTENT_MIB_MAX}, AT(content_mib)},
 };
 
@@ -379,7 +390,9 @@ static const struct text_option {
     {KEY_OUT, "out", AT(out)},
     {KEY_AGAIN, "again", AT(again)},
     {KEY_POPULATION, "population", AT(population)},
+    {KEY_GIVE, "give", AT(give)},
     {KEY_CLOUD_MODELS, "cloud-models", AT(cloud_models)},
+    {KEY_CLOUD_LOAD, "cloud-load", AT(cloud_load)},
     {KEY_EVIDENCE, "evidence", AT(evidence)},
     {KEY_EVIDENCE_KEY, "evidence-key", AT(evidence_key)},
     {KEY_MANIFEST, "manifest", AT(manifest)},
@@ -408,6 +421,8 @@ static error_t on_people_option(int key, const char *value, struct sim_parse *pa
         return sim_take_arrivals(parse, value);
     case KEY_ZOMBIES:
         return sim_take_share(parse, "zombies", value, &parse->out->zombie_ppm);
+    case KEY_PANEL:
+        return sim_take_share(parse, "panel", value, &parse->out->panel_ppm);
     case KEY_CLONES:
         return sim_take_share(parse, "clones", value, &parse->out->clone_ppm);
     case KEY_REINSTALLS:
@@ -588,20 +603,8 @@ static void defaults(struct sim_options *options)
     options->live = true;
     options->session_every_s = SIM_SESSION_EVERY_S;
     options->active_max = SIM_ACTIVE_DEFAULT;
+    options->panel_ppm = SIM_PANEL_ALL;
     (void)snprintf(options->out, sizeof(options->out), "out/fleet");
-}
-
-// The command line, quoted where a shell needs it.
-static void remember_command(int argc, char **argv, struct sim_options *out)
-{
-    size_t at = 0;
-    for (int i = 0; i < argc && at < sizeof(out->command); i++) {
-        const char *word = i == 0 ? "walle-fleet-sim" : argv[i];
-        const char *quote = strpbrk(word, " \t&|<>*;()$#!\"\\") != NULL ? "'" : "";
-        int size = snprintf(out->command + at, sizeof(out->command) - at, "%s%s%s%s",
-                            i > 0 ? " " : "", quote, word, quote);
-        at += size > 0 ? (size_t)size : 0;
-    }
 }
 
 static enum base_status check_local(struct sim_parse *parse)
@@ -733,7 +736,7 @@ enum base_status sim_options_parse(int argc, char **argv, struct sim_options *ou
                                    struct base_error *error)
 {
     defaults(out);
-    remember_command(argc, argv, out);
+    sim_take_command(argc, argv, out);
     sim_repro_write(argc, argv, out->repro);
     if (argc >= 2 && strcmp(argv[1], "simulate") == 0) {
         out->local = true;

@@ -177,11 +177,14 @@ enum base_status sim_check_virtual(struct sim_options *options, struct base_erro
         {"--enroll-token", options->enrol_token[0] != '\0'},
         {"--credentials", options->credentials[0] != '\0'},
         {"--metrics", options->metrics_address[0] != '\0'},
-        {"--behaviour", options->behaviour[0] != '\0' && strcmp(options->behaviour, "none") != 0},
     };
     if (options->virtual_dir[0] == '\0' && options->network_links) {
         return base_error_set(error, BASE_ERR_INVALID,
                               "--links network is for virtual time (--virtual)");
+    }
+    if (options->virtual_dir[0] == '\0' && options->byte_devices > 0) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "--byte-devices is for virtual time (--virtual)");
     }
     if (options->virtual_dir[0] == '\0' && options->reinstall_ppm > 0) {
         return base_error_set(error, BASE_ERR_INVALID,

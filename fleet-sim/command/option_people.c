@@ -45,6 +45,14 @@ static enum base_status arrivals_make(struct sim_options *options, struct base_e
 
 enum base_status sim_option_people(struct sim_options *options, struct base_error *error)
 {
+    if (options->panel_ppm == 0) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "--panel: nobody behaves then; --behaviour none says so");
+    }
+    if (options->panel_ppm != SIM_PANEL_ALL && options->behaviour[0] == '\0') {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "--panel: of what? --behaviour says what its devices do");
+    }
     BASE_TRY(people_read(options, error));
     return arrivals_make(options, error);
 }

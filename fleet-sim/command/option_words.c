@@ -370,3 +370,15 @@ error_t sim_take_trace(struct sim_parse *parse, const char *value)
     options->trace_second = (uint32_t)second;
     return 0;
 }
+
+void sim_take_command(int argc, char **argv, struct sim_options *out)
+{
+    size_t at = 0;
+    for (int i = 0; i < argc && at < sizeof(out->command); i++) {
+        const char *word = i == 0 ? "walle-fleet-sim" : argv[i];
+        const char *quote = strpbrk(word, " \t&|<>*;()$#!\"\\") != NULL ? "'" : "";
+        int size = snprintf(out->command + at, sizeof(out->command) - at, "%s%s%s%s",
+                            i > 0 ? " " : "", quote, word, quote);
+        at += size > 0 ? (size_t)size : 0;
+    }
+}

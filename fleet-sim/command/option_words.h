@@ -28,6 +28,8 @@ struct sim_url_place {
     bool *tls;
 };
 
+// The command line, quoted where a shell needs it, into `out`.
+void sim_take_command(int argc, char **argv, struct sim_options *out);
 error_t sim_option_refuse(struct sim_parse *parse, const char *option, const char *value,
                           const char *what);
 error_t sim_take_text(struct sim_parse *parse, const char *option, const char *value,

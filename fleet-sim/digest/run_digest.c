@@ -25,7 +25,7 @@ static const char *const names[SIM_EVENT_KIND_COUNT] = {
     [SIM_EVENT_WAKE] = "wake",     [SIM_EVENT_REQUEST] = "request", [SIM_EVENT_ANSWER] = "answer",
     [SIM_EVENT_FAULT] = "fault",   [SIM_EVENT_RUN] = "run",         [SIM_EVENT_SAVED] = "saved",
     [SIM_EVENT_KILLED] = "killed", [SIM_EVENT_HANDLED] = "handled", [SIM_EVENT_REPLIED] = "replied",
-    [SIM_EVENT_BECAME] = "became",
+    [SIM_EVENT_STREAM] = "stream", [SIM_EVENT_BECAME] = "became",
 };
 
 const char *sim_event_name(enum sim_event_kind kind)

@@ -43,6 +43,7 @@ enum sim_event_kind {
     SIM_EVENT_HANDLED, // the core took a request: hash of what was asked
     SIM_EVENT_REPLIED, // the core answered: hash of what it said
     SIM_EVENT_BECAME,  // at the end: hash of the device's record in the ledger
+    SIM_EVENT_STREAM,  // bytes of a tunnel's stream, sent or come: their hash
     SIM_EVENT_KIND_COUNT
 };
 

@@ -26,6 +26,7 @@ enum mode {
     MODE_HELD,    // the gateway's, which comes later or otherwise
     MODE_SWALLOW, // the gateway's, which is lost
     MODE_TWIN,    // a request that arrived twice: nobody waits for the second answer
+    MODE_LATER,   // the same, before it is sent for the second time
 };
 
 struct sim_held {
@@ -39,9 +40,11 @@ struct sim_held {
     uint64_t due_us;
     uint64_t serial;
     uint64_t path; // hash
-    bool inner;    // the transport has it
-    bool waits;    // in the heap
-    bool telling;  // the device hears it just now
+    uint32_t most; // bytes of an answer that arrives; 0: any
+    struct sim_request_copy *again;
+    bool inner;   // the transport has it
+    bool waits;   // in the heap
+    bool telling; // the device hears it just now
     bool has_head;
     enum base_status status;
     struct dev_response_head head;
@@ -95,6 +98,7 @@ static void held_free(struct sim_held *held)
         held->next->prev = held->prev;
     }
     base_buffer_done(&held->body);
+    alloc->release(alloc->ctx, held->again);
     alloc->release(alloc->ctx, held);
 }
 
@@ -327,12 +331,38 @@ static uint64_t wait_us(const struct sim_held *held)
     return held->rule->kind == SIM_FAULT_SLOW ? held->rule->amount * UINT64_C(1000) : 0;
 }
 
+// The head of an answer is small and comes; its body does not fit through, and nobody says so.
+static void lose_body(struct sim_held *held)
+{
+    const struct sim_transport_events *events = &held->faults->events;
+    met(held->faults, held->exchange, SIM_FAULT_MTU);
+    held->mode = MODE_SILENT;
+    held->telling = true;
+    if (held->has_head) {
+        events->head(events->ctx, held->exchange, &held->head);
+    }
+    held->telling = false;
+    if (held->exchange == NULL) { // given up while it heard it
+        held_free(held);
+    }
+}
+
 // ---- Events of the transport
+
+// The gateway was heard, or the connection to it ended. A twin's device may be gone.
+static void connection_is(const struct sim_faults *faults, const struct sim_exchange *exchange,
+                          bool there)
+{
+    if (exchange->held == NULL || exchange->held->mode != MODE_TWIN) {
+        faults->faulty_of(exchange)->connected = there;
+    }
+}
 
 static void on_head(void *ctx, struct sim_exchange *exchange, const struct dev_response_head *head)
 {
     struct sim_faults *faults = ctx;
     struct sim_held *held = exchange->held;
+    connection_is(faults, exchange, true);
     if (held == NULL) {
         faults->events.head(faults->events.ctx, exchange, head);
     } else {
@@ -356,6 +386,9 @@ static void on_end(void *ctx, struct sim_exchange *exchange, enum base_status st
 {
     struct sim_faults *faults = ctx;
     struct sim_held *held = exchange->held;
+    if (status != BASE_OK) {
+        connection_is(faults, exchange, false);
+    }
     if (held == NULL) {
         faults->events.end(faults->events.ctx, exchange, status);
         return;
@@ -363,6 +396,8 @@ static void on_end(void *ctx, struct sim_exchange *exchange, enum base_status st
     held->inner = false;
     if (held->mode == MODE_TWIN) {
         held_free(held);
+    } else if (held->mode == MODE_HELD && held->most != 0 && held->body.size > held->most) {
+        lose_body(held);
     } else if (held->mode == MODE_HELD) {
         held->status = held->status != BASE_OK ? held->status : status;
         bool spoilt = be_stale(held);
@@ -464,6 +499,7 @@ static enum base_status hold(struct sim_faults *faults, struct sim_exchange *exc
     held->rule = as->rule;
     held->draw = as->draw;
     held->path = base_hash64(request->path.data, request->path.size);
+    held->most = faults->faulty_of(exchange)->mtu_bytes;
     return as->mode == MODE_SILENT ? BASE_OK : pass_held(held, request);
 }
 
@@ -481,6 +517,45 @@ static bool send_twin(struct sim_faults *faults, const struct sim_exchange *exch
     held->twin.flight = NULL;
     held->exchange = &held->twin;
     return pass_held(held, request) == BASE_OK;
+}
+
+// The request is kept, to arrive once more later. Without memory it does not.
+static void keep_for_later(struct sim_faults *faults, const struct sim_exchange *exchange,
+                           const struct dev_request *request, const struct sim_held *as)
+{
+    struct sim_exchange at = *exchange;
+    struct sim_held *held = held_new(faults, &at, MODE_LATER);
+    if (held == NULL) {
+        return;
+    }
+    held->again = sim_request_copy_new(faults->alloc, exchange, request);
+    if (held->again == NULL) {
+        held_free(held);
+        return;
+    }
+    held->twin = *exchange;
+    held->twin.held = held;
+    held->twin.flight = NULL;
+    held->twin.credential = held->again->credential;
+    held->exchange = &held->twin;
+    heap_add(held,
+             sim_faults_now_us(faults) + 1 + as->draw % (as->rule->amount * UINT64_C(1000000)));
+}
+
+// It arrives once more, from a device that may be gone by now.
+static void send_again(struct sim_held *held)
+{
+    struct sim_faults *faults = held->faults;
+    const uint64_t index = held->twin.index;
+    if (!sim_faults_on(faults)) {
+        held_free(held);
+        return;
+    }
+    held->mode = MODE_TWIN;
+    held->twin.started_us = sim_faults_now_us(faults);
+    if (pass_held(held, &held->again->request) == BASE_OK) {
+        sim_fault_happened(faults, index, SIM_FAULT_REPLAY);
+    }
 }
 
 static void cancel(void *ctx, struct sim_exchange *exchange)
@@ -524,6 +599,16 @@ static bool hand_over(struct sim_faulty *faulty, const struct sim_exchange *but)
     return ended;
 }
 
+// The request goes on. Where not every answer fits through, what comes back is looked at.
+static enum base_status pass(struct sim_faulty *faulty, struct sim_exchange *exchange,
+                             const struct dev_request *request)
+{
+    struct sim_faults *faults = faulty->faults;
+    const struct sim_held how = {.mode = MODE_HELD};
+    return faulty->mtu_bytes != 0 ? hold(faults, exchange, request, &how)
+                                  : faults->inner.start(faults->inner.ctx, exchange, request);
+}
+
 // Counts what happens with the start of the exchange: on_end and tell count what happens to its
 // answer.
 static enum base_status met_if(struct sim_faulty *faulty, const struct sim_fault_rule *rule,
@@ -546,6 +631,7 @@ static enum base_status deed(struct sim_faulty *faulty, struct sim_exchange *exc
         how.mode = (as->draw & 1u) != 0 ? MODE_SILENT : MODE_SWALLOW;
         return met_if(faulty, as->rule, hold(faults, exchange, request, &how));
     case SIM_FAULT_RESET:
+        faulty->connected = false;
         return met_if(faulty, as->rule, answer_made(faults, exchange, as->rule, 0));
     case SIM_FAULT_PORTAL:
         return met_if(faulty, as->rule, answer_made(faults, exchange, as->rule, 200));
@@ -557,19 +643,33 @@ static enum base_status deed(struct sim_faulty *faulty, struct sim_exchange *exc
         faulty->silent_us = sim_faults_now_us(faults) + as->rule->amount * UINT64_C(1000000);
         how.mode = MODE_SILENT;
         return met_if(faulty, as->rule, hold(faults, exchange, request, &how));
+    case SIM_FAULT_ONE_WAY:
+        faulty->unheard_us = sim_faults_now_us(faults) + as->rule->amount * UINT64_C(1000000);
+        how.mode = MODE_SWALLOW;
+        return met_if(faulty, as->rule, hold(faults, exchange, request, &how));
     case SIM_FAULT_HANDOVER:
         if (hand_over(faulty, exchange)) {
             sim_fault_met(faulty, SIM_FAULT_HANDOVER);
         }
-        return faults->inner.start(faults->inner.ctx, exchange, request);
+        faulty->connected = false;
+        return pass(faulty, exchange, request);
     case SIM_FAULT_DUPLICATE:
         if (send_twin(faults, exchange, request)) {
             sim_fault_met(faulty, SIM_FAULT_DUPLICATE);
         }
-        return faults->inner.start(faults->inner.ctx, exchange, request);
+        return pass(faulty, exchange, request);
+    case SIM_FAULT_REPLAY:
+        keep_for_later(faults, exchange, request, as);
+        return pass(faulty, exchange, request);
     default:
         return hold(faults, exchange, request, &how);
     }
+}
+
+static bool too_large(const struct sim_faulty *faulty, const struct dev_request *request)
+{
+    return faulty->mtu_bytes != 0 &&
+           request->body_bytes + request->profile.size > faulty->mtu_bytes;
 }
 
 static enum base_status start(void *ctx, struct sim_exchange *exchange,
@@ -582,9 +682,16 @@ static enum base_status start(void *ctx, struct sim_exchange *exchange,
     if (faulty->mask == 0 || !may_fail(exchange) || !sim_faults_on(faults)) {
         return faults->inner.start(faults->inner.ctx, exchange, request);
     }
+    if (exchange->kind != SIM_EXCHANGE_ENROL && sim_faults_saves(faulty)) {
+        return BASE_ERR_BUSY; // who enrols has just been opened by its user
+    }
     uint32_t number = ++faulty->exchanges;
-    how.rule = sim_fault_of(faulty, SIM_FAULT_LOSS, SIM_FAULT_STALE, number, &how.draw);
+    how.rule = sim_fault_of_exchange(faulty, exchange, number, &how.draw);
+    if (sim_fault_nameless(faulty)) {
+        return answer_made(faults, exchange, NULL, 0);
+    }
     if (in_window(faulty, SIM_FAULT_OUTAGE)) {
+        faulty->connected = false;
         sim_fault_met(faulty, SIM_FAULT_OUTAGE);
         return answer_made(faults, exchange, NULL, 0);
     }
@@ -592,8 +699,17 @@ static enum base_status start(void *ctx, struct sim_exchange *exchange,
         sim_fault_met(faulty, SIM_FAULT_DOWN);
         return answer_made(faults, exchange, NULL, 503);
     }
-    if (sim_faults_now_us(faults) < faulty->silent_us) {
+    bool silent = sim_faults_now_us(faults) < faulty->silent_us;
+    if (silent || too_large(faulty, request)) {
         how.mode = MODE_SILENT;
+        enum base_status status = hold(faults, exchange, request, &how);
+        if (!silent && status == BASE_OK) {
+            sim_fault_met(faulty, SIM_FAULT_MTU);
+        }
+        return status;
+    }
+    if (sim_faults_now_us(faults) < faulty->unheard_us) {
+        how.mode = MODE_SWALLOW;
         return hold(faults, exchange, request, &how);
     }
     if (how.rule != NULL) {
@@ -602,7 +718,7 @@ static enum base_status start(void *ctx, struct sim_exchange *exchange,
     if (faults->answers != NULL) { // it may be told again
         return hold(faults, exchange, request, &how);
     }
-    return faults->inner.start(faults->inner.ctx, exchange, request);
+    return pass(faulty, exchange, request);
 }
 
 static enum base_status tunnel_open(void *ctx, struct sim_exchange *exchange,
@@ -632,47 +748,21 @@ struct sim_transport sim_faults_transport(struct sim_faults *faults)
 
 // ---- Time
 
-static const struct sim_fault_rule *storm_rule(const struct sim_faults *faults)
-{
-    const struct sim_fault_plan *plan = faults->plan;
-    uint64_t ran_us = sim_faults_now_us(faults) - faults->start_us;
-    for (uint32_t i = 0; i < plan->rule_count; i++) {
-        if (plan->rules[i].kind == SIM_FAULT_STORM && sim_fault_begun(&plan->rules[i], ran_us)) {
-            return &plan->rules[i];
-        }
-    }
-    return NULL;
-}
-
-const struct sim_fault_rule *sim_faults_storm(struct sim_faults *faults, uint64_t now_us)
-{
-    const struct sim_fault_rule *rule = sim_faults_on(faults) ? storm_rule(faults) : NULL;
-    if (rule == NULL) {
-        return NULL;
-    }
-    uint64_t window = (now_us - faults->start_us) / (rule->amount * UINT64_C(1000000));
-    bool begins = window > faults->storm;
-    faults->storm = begins ? window : faults->storm;
-    bool hits = begins && sim_fault_hits(rule, sim_fault_draw(faults->seed, rule, 0, window));
-    faults->hits[SIM_FAULT_STORM] += hits;
-    return hits ? rule : NULL;
-}
-
 void sim_faults_turn(struct sim_faults *faults, uint64_t now_us)
 {
     while (faults->heap_count > 0 && faults->heap[0]->due_us <= now_us) {
-        tell(heap_take(faults));
+        struct sim_held *held = heap_take(faults);
+        if (held->mode == MODE_LATER) {
+            send_again(held);
+        } else {
+            tell(held);
+        }
     }
 }
 
 uint64_t sim_faults_due_us(const struct sim_faults *faults)
 {
-    const struct sim_fault_rule *rule = sim_faults_on(faults) ? storm_rule(faults) : NULL;
     uint64_t due_us = faults->heap_count > 0 ? faults->heap[0]->due_us : UINT64_MAX;
-    if (rule != NULL) {
-        uint64_t next_us =
-            faults->start_us + (faults->storm + 1) * rule->amount * UINT64_C(1000000);
-        due_us = next_us < due_us ? next_us : due_us;
-    }
-    return due_us;
+    uint64_t storm_us = sim_faults_storm_us(faults);
+    return storm_us < due_us ? storm_us : due_us;
 }

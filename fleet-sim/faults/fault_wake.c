@@ -118,17 +118,21 @@ const struct sim_fault_rule *sim_fault_of(struct sim_faulty *faulty, enum sim_fa
     return NULL;
 }
 
-void sim_fault_met(struct sim_faulty *faulty, enum sim_fault_kind kind)
+void sim_fault_happened(struct sim_faults *faults, uint64_t index, enum sim_fault_kind kind)
 {
     base_assert(kind < SIM_FAULT_KIND_COUNT);
-    struct sim_faults *faults = faulty->faults;
     const struct sim_fault_about *about = sim_fault_about(kind);
     faults->hits[kind]++;
-    if (faults->story != NULL && faults->story->index == faulty->index) {
+    if (faults->story != NULL && faults->story->index == index) {
         sim_story_tell(faults->story,
                        &(struct sim_story_event){sim_faults_now_us(faults), "fault", NULL}, "%s:%s",
                        sim_fault_family_name(about->family), about->name);
     }
+}
+
+void sim_fault_met(struct sim_faulty *faulty, enum sim_fault_kind kind)
+{
+    sim_fault_happened(faulty->faults, faulty->index, kind);
 }
 
 void sim_fault_met_once(struct sim_faulty *faulty, enum sim_fault_kind kind)
@@ -292,6 +296,16 @@ static void storage_draw(struct sim_faulty *faulty)
     faulty->times = rule != NULL ? rule->amount : 1;
 }
 
+// Of the path that its messages take, and of the memory it has.
+static void limits_draw(struct sim_faulty *faulty)
+{
+    uint64_t draw = 0;
+    const struct sim_fault_rule *rule = wake_rule(faulty, SIM_FAULT_MTU, &draw);
+    faulty->mtu_bytes = rule != NULL ? rule->amount : 0;
+    rule = device_rule(faulty, SIM_FAULT_MEMORY, false, &draw);
+    faulty->heap_kib = rule != NULL ? rule->amount : 0;
+}
+
 void sim_faults_wake(struct sim_faults *faults, const struct sim_faults_waker *waker,
                      struct sim_faulty *out, struct dev_ports *ports)
 {
@@ -314,6 +328,7 @@ void sim_faults_wake(struct sim_faults *faults, const struct sim_faults_waker *w
         storage_draw(out);
         process_draw(out);
         clock_draw(out);
+        limits_draw(out);
         sim_fault_ports_wrap(out, ports);
     }
 }
@@ -370,6 +385,41 @@ void sim_fault_call_ends(struct sim_faulty *faulty)
         sim_faults_on(faulty->faults)) {
         die(faulty);
     }
+}
+
+// ---- Storms
+
+static const struct sim_fault_rule *storm_rule(const struct sim_faults *faults)
+{
+    const struct sim_fault_plan *plan = faults->plan;
+    uint64_t ran_us = sim_faults_now_us(faults) - faults->start_us;
+    for (uint32_t i = 0; i < plan->rule_count; i++) {
+        if (plan->rules[i].kind == SIM_FAULT_STORM && sim_fault_begun(&plan->rules[i], ran_us)) {
+            return &plan->rules[i];
+        }
+    }
+    return NULL;
+}
+
+uint64_t sim_faults_storm_us(const struct sim_faults *faults)
+{
+    const struct sim_fault_rule *rule = sim_faults_on(faults) ? storm_rule(faults) : NULL;
+    return rule != NULL ? faults->start_us + (faults->storm + 1) * rule->amount * UINT64_C(1000000)
+                        : UINT64_MAX;
+}
+
+const struct sim_fault_rule *sim_faults_storm(struct sim_faults *faults, uint64_t now_us)
+{
+    const struct sim_fault_rule *rule = sim_faults_on(faults) ? storm_rule(faults) : NULL;
+    if (rule == NULL) {
+        return NULL;
+    }
+    uint64_t window = (now_us - faults->start_us) / (rule->amount * UINT64_C(1000000));
+    bool begins = window > faults->storm;
+    faults->storm = begins ? window : faults->storm;
+    bool hits = begins && sim_fault_hits(rule, sim_fault_draw(faults->seed, rule, 0, window));
+    faults->hits[SIM_FAULT_STORM] += hits;
+    return hits ? rule : NULL;
 }
 
 // ---- Clock and processor

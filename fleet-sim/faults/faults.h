@@ -84,9 +84,14 @@ struct sim_faulty {
     int32_t drift_ppm;        // likewise
     uint32_t full_at;         // write from which on there is no room; 0: none
     uint32_t times;           // a run takes so many times as long
+    uint32_t runs;            // began in this wake
+    uint32_t heap_kib;        // that a script gets at most; 0: any
+    uint32_t mtu_bytes;       // of a message, beyond which it does not arrive; 0: none
+    bool connected;           // it has heard the gateway, and its connection did not end since
     uint64_t met;             // kinds that are counted once a wake, and were: a bit each
     uint64_t room;            // bytes that it may still append; UINT64_MAX: any
-    uint64_t silent_us;       // until then nothing is answered
+    uint64_t silent_us;       // until then nothing arrives, and nothing is answered
+    uint64_t unheard_us;      // until then what arrives is answered, and no answer comes back
     uint64_t off_us;          // of its wall clock, modulo 2^64
     struct sim_exchange *own; // its exchanges
     uint32_t own_count;
@@ -122,6 +127,8 @@ void sim_faults_turn(struct sim_faults *faults, uint64_t now_us);
 uint64_t sim_faults_due_us(const struct sim_faults *faults);
 // The rule by which those who sleep wake in this moment; NULL: they sleep on. Once a moment.
 const struct sim_fault_rule *sim_faults_storm(struct sim_faults *faults, uint64_t now_us);
+// When the next one may begin; UINT64_MAX: none.
+uint64_t sim_faults_storm_us(const struct sim_faults *faults);
 // Do faults still happen?
 bool sim_faults_on(const struct sim_faults *faults);
 
@@ -147,6 +154,18 @@ void sim_faults_killed(struct sim_faulty *faulty);
 uint64_t sim_faults_wall_us(struct sim_faulty *faulty, uint64_t wall_us);
 uint64_t sim_faults_run_us(struct sim_faulty *faulty, uint64_t run_us);
 
+// ---- fault_device.c: what the device has for scripts, and when its timers go off
+// A script is about to run: how many times slower it is just now. At most once a run.
+uint32_t sim_faults_slower(struct sim_faulty *faulty);
+// It asks for so much memory (KiB; 0: the default of the VM). Does it get none?
+bool sim_faults_heap_refused(struct sim_faulty *faulty, uint32_t heap_kib);
+// Does its process die in it? Once a run.
+bool sim_faults_run_killed(struct sim_faulty *faulty);
+// When a timer that is due then goes off; `sleeps`: the device is not in memory meanwhile.
+uint64_t sim_faults_timer_us(struct sim_faulty *faulty, uint64_t due_us, bool sleeps);
+// A request is about to begin: does the system refuse it?
+bool sim_faults_saves(struct sim_faulty *faulty);
+
 // ---- Between the files of faults/
 
 // The first rule of the kinds from `first` to `last` that hits this device now, by its `count`;
@@ -156,12 +175,30 @@ const struct sim_fault_rule *sim_fault_of(struct sim_faulty *faulty, enum sim_fa
                                           uint64_t *out_draw);
 // It happened to this device; `once`: what goes on for a whole wake is one.
 void sim_fault_met(struct sim_faulty *faulty, enum sim_fault_kind kind);
+// The same of one that may not be awake any more.
+void sim_fault_happened(struct sim_faults *faults, uint64_t index, enum sim_fault_kind kind);
 void sim_fault_met_once(struct sim_faulty *faulty, enum sim_fault_kind kind);
 static inline uint64_t sim_faults_now_us(const struct sim_faults *faults)
 {
     return faults->clock.mono_us(faults->clock.ctx);
 }
 void *sim_faults_zeroed(const struct sim_faults *faults, size_t bytes); // NULL: no memory
+// fault_device.c: the gateway's name is asked for where there is no connection. Is it not found?
+bool sim_fault_nameless(struct sim_faulty *faulty);
+// fault_request.c: what happens to exchange `number` of the wake; NULL: nothing.
+const struct sim_fault_rule *sim_fault_of_exchange(struct sim_faulty *faulty,
+                                                   const struct sim_exchange *exchange,
+                                                   uint32_t number, uint64_t *out_draw);
+// A request with all that it points to; the caller releases it. NULL: no memory.
+struct sim_request_copy {
+    struct dev_request request;
+    struct base_str credential;
+    struct wire_sha256 dictionary;
+    uint8_t bytes[];
+};
+struct sim_request_copy *sim_request_copy_new(const struct base_alloc_port *alloc,
+                                              const struct sim_exchange *exchange,
+                                              const struct dev_request *request);
 struct sim_transport sim_faults_transport(struct sim_faults *faults);
 void sim_faults_forget(struct sim_faults *faults); // every answer that is held
 void sim_fault_ports_wrap(struct sim_faulty *faulty, struct dev_ports *ports);

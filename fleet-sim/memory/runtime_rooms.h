@@ -20,8 +20,10 @@
 // A runtime that others are kept as the difference to; its pointers into itself are as if it lay at
 // the start of the area, where no room is.
 struct sim_room_base {
-    uint8_t *bytes; // NULL: none here
+    uint8_t *bytes;     // NULL: none here
+    uint64_t *pointers; // a bit for each line of it where one of those is
     uint32_t uses;
+    uint32_t heir; // base of what came from here and became unlike it
 };
 
 struct sim_rooms {
@@ -31,12 +33,15 @@ struct sim_rooms {
     size_t room_bytes; // from one room to the next
     size_t used_bytes; // of each
     uint32_t rooms_max;
-    uint32_t begun; // rooms that were used ever
-    uint32_t taken; // ... and are now
-    void *free;     // one that is not used now, and in its first word the next
-    uint8_t *image; // used_bytes, of what is being folded
-    uint8_t *delta; // used_bytes
-    uint32_t newest;
+    uint32_t begun;       // rooms that were used ever
+    uint32_t taken;       // ... and are now
+    void *free;           // one that is not used now, and in its first word the next
+    uint8_t *image;       // used_bytes, of what is being folded: its lines that are not the base's
+    uint64_t *lines;      // ... a bit for each of these
+    uint8_t *delta;       // used_bytes
+    uint32_t newest;      // base of the last fold
+    uint32_t unsought;    // folds for which no other base is sought
+    uint32_t unsought_at; // ... after the next search in vain
     struct sim_room_base bases[SIM_ROOM_BASES_MAX];
 };
 

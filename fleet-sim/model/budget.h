@@ -18,6 +18,7 @@ struct sim_budget {
     // What devices pull: a copy for each shard and for each device that shares nothing.
     uint64_t content_bytes;
     uint64_t gateway_bytes; // of its core and store, in virtual time
+    uint64_t users_bytes;   // of those who behave: pipelines in memory, and what is kept of them
     uint64_t fixed_bytes;   // the program, and what a thread has before the first device
     uint64_t memory_bytes;  // all of it but tasks_bytes
     double ramp_s;          // until the last device came online

@@ -15,7 +15,16 @@ static bool settled(const struct sim_ledger_entry *entry, const struct sim_ledge
     return runs || entry->no_room || entry->blocked == version || (masks->failed & bit) != 0;
 }
 
-static void count_entry(const struct sim_ledger *ledger, uint32_t device, struct sim_ends *out)
+static void count_one(uint64_t *count, uint32_t *first, uint32_t number)
+{
+    if ((*count)++ == 0) {
+        *first = number;
+    }
+}
+
+// `number`: of the device in the run; `device`: in its ledger.
+static void count_entry(const struct sim_ledger *ledger, uint32_t device, uint32_t number,
+                        struct sim_ends *out)
 {
     const struct sim_ledger_entry *entry = &ledger->entries[device];
     struct sim_ledger_masks masks = sim_ledger_masks(ledger, device);
@@ -24,20 +33,23 @@ static void count_entry(const struct sim_ledger *ledger, uint32_t device, struct
     }
     out->devices++;
     for (uint8_t v = 1; v < SIM_VERSIONS_MAX; v++) {
-        out->astray[v] += !settled(entry, &masks, v);
+        if (!settled(entry, &masks, v)) {
+            count_one(&out->astray[v], &out->astray_first[v], number);
+        }
     }
-    out->on[entry->active]++;
+    count_one(&out->on[entry->active], &out->on_first[entry->active], number);
 }
 
 bool sim_ends_astray(const struct sim_ends *ends, const char *state, uint8_t version,
-                     uint64_t *out_astray)
+                     struct sim_astray *out)
 {
     bool back = strcmp(state, "rolled_back") == 0;
     if (version == SIM_VERSION_NONE || (!back && strcmp(state, "completed") != 0)) {
         return false;
     }
     base_assert(version < SIM_VERSIONS_MAX);
-    *out_astray = back ? ends->on[version] : ends->astray[version];
+    out->count = back ? ends->on[version] : ends->astray[version];
+    out->first = back ? ends->on_first[version] : ends->astray_first[version];
     return true;
 }
 
@@ -56,12 +68,14 @@ bool sim_rest_look(struct sim_rest *rest, double now_s, bool there)
 
 void sim_ends_count(const struct sim_ledger *const *ledgers, uint32_t count, struct sim_ends *out)
 {
+    uint32_t before = 0;
     memset(out, 0, sizeof(*out));
     for (uint32_t s = 0; s < count; s++) {
         const struct sim_ledger *ledger = ledgers[s];
         for (uint32_t i = 0; i < ledger->count; i++) {
             base_assert(ledger->entries[i].active < SIM_VERSIONS_MAX);
-            count_entry(ledger, i, out);
+            count_entry(ledger, i, before + i, out);
         }
+        before += ledger->count;
     }
 }

@@ -17,14 +17,24 @@ struct sim_ends {
     uint64_t devices;
     uint64_t astray[SIM_VERSIONS_MAX]; // neither run it well nor hold a reason against it
     uint64_t on[SIM_VERSIONS_MAX];
+    // The first of each, by its number in the run; unset where there is none.
+    uint32_t astray_first[SIM_VERSIONS_MAX];
+    uint32_t on_first[SIM_VERSIONS_MAX];
+};
+
+// Devices that are not where they should be.
+struct sim_astray {
+    uint64_t count;
+    uint32_t first; // the number in the run of one, where there are any
 };
 
 // Counts, for every version, the devices that are not where its release should have brought them.
+// The ledgers' devices are numbered through, as the shards of a run share them out.
 void sim_ends_count(const struct sim_ledger *const *ledgers, uint32_t count, struct sim_ends *out);
 // Devices that are not where a rollout of the version, which ended in this state, has everybody.
 // False: it has not ended, or which version it is of is not known.
 bool sim_ends_astray(const struct sim_ends *ends, const char *state, uint8_t version,
-                     uint64_t *out_astray);
+                     struct sim_astray *out);
 
 // Since when all of them were there, at every look.
 struct sim_rest {

@@ -50,6 +50,15 @@ static const struct sim_fault_about abouts[SIM_FAULT_KIND_COUNT] = {
     [SIM_FAULT_CPU] = {"cpu", SIM_FAULT_DEVICE, "device", "times as long", 8, 1000},
     [SIM_FAULT_DISK] = {"disk", SIM_FAULT_DEVICE, "device", "KiB a wake", 16, 1000000},
     [SIM_FAULT_RESTART] = {"restart", SIM_FAULT_GATEWAY, "window", "seconds a window", 300, 86400},
+    [SIM_FAULT_DNS] = {"dns", SIM_FAULT_NETWORK, "window", "seconds a window", 60, 86400},
+    [SIM_FAULT_MTU] = {"mtu", SIM_FAULT_NETWORK, "wake", "bytes at most", 1400, 1000000},
+    [SIM_FAULT_REPLAY] = {"replay", SIM_FAULT_NETWORK, "exchange", "seconds at most", 60, 3600},
+    [SIM_FAULT_THROTTLE] = {"throttle", SIM_FAULT_DEVICE, "window", "times as long", 8, 1000},
+    [SIM_FAULT_MEMORY] = {"memory", SIM_FAULT_DEVICE, "device", "KiB of a script", 128, 1000000},
+    [SIM_FAULT_KILLER] = {"killer", SIM_FAULT_DEVICE, "run", NULL, 0, 0},
+    [SIM_FAULT_SAVER] = {"saver", SIM_FAULT_DEVICE, "window", "seconds a window", 600, 86400},
+    [SIM_FAULT_DOZE] = {"doze", SIM_FAULT_DEVICE, "window", "seconds a window", 900, 86400},
+    [SIM_FAULT_ONE_WAY] = {"one-way", SIM_FAULT_NETWORK, "exchange", "seconds", 30, 3600},
 };
 
 const struct sim_fault_about *sim_fault_about(enum sim_fault_kind kind)
@@ -63,14 +72,20 @@ const char *sim_fault_family_name(enum sim_fault_family family)
     return family < SIM_FAULT_FAMILY_COUNT ? families[family] : "?";
 }
 
-static enum base_status fail_at(struct base_error *error, size_t offset, const char *what)
+// `error` says what is wrong; it is told where.
+static enum base_status at_column(struct base_error *error, size_t offset)
 {
-    (void)base_error_set(error, BASE_ERR_INVALID, "%s", what);
     if (error != NULL) {
         error->line = 1;
         error->column = (uint32_t)offset + 1;
     }
     return BASE_ERR_INVALID;
+}
+
+static enum base_status fail_at(struct base_error *error, size_t offset, const char *what)
+{
+    (void)base_error_set(error, BASE_ERR_INVALID, "%s", what);
+    return at_column(error, offset);
 }
 
 // "family:kind" as a kind; KIND_COUNT: there is none such.
@@ -119,7 +134,10 @@ static enum base_status deed_parse(struct base_str deed, struct sim_fault_rule *
             return fail_at(error, space + 1, "'@' is expected here: this kind has no amount");
         }
         if (base_str_u64(number, &amount) != BASE_OK || amount < 1 || amount > about->most) {
-            return fail_at(error, space + 1, "a whole number is expected here, or one in bounds");
+            (void)base_error_set(error, BASE_ERR_INVALID,
+                                 "a whole number from 1 to %u is expected here (%s)", about->most,
+                                 about->amount);
+            return at_column(error, space + 1);
         }
     }
     out->amount = (uint32_t)amount;
@@ -133,6 +151,11 @@ bool sim_fault_plan_has(const struct sim_fault_plan *plan, enum sim_fault_kind k
         found = found || plan->rules[i].kind == kind;
     }
     return found;
+}
+
+bool sim_fault_plan_kills(const struct sim_fault_plan *plan)
+{
+    return sim_fault_plan_has(plan, SIM_FAULT_KILL) || sim_fault_plan_has(plan, SIM_FAULT_KILLER);
 }
 
 void sim_faults_help(char *out, size_t size)

@@ -60,6 +60,16 @@ enum sim_fault_kind {
     SIM_FAULT_CPU,     // runs take longer
     SIM_FAULT_DISK,    // little room for content
     SIM_FAULT_RESTART, // the gateway is killed, and started again on what its store has
+    // What came later: a kind's place is part of its draws.
+    SIM_FAULT_DNS,      // the gateway's name is not found, for a while: nobody connects anew
+    SIM_FAULT_MTU,      // what is larger does not arrive
+    SIM_FAULT_REPLAY,   // the request arrives once more, later
+    SIM_FAULT_THROTTLE, // hot: scripts are slower, for a while
+    SIM_FAULT_MEMORY,   // a script that asks for more memory gets none
+    SIM_FAULT_KILLER,   // the process dies while a script runs: memory is low
+    SIM_FAULT_SAVER,    // the battery is saved: no requests, no wakes, slower
+    SIM_FAULT_DOZE,     // timers wait for the next maintenance
+    SIM_FAULT_ONE_WAY,  // requests arrive, and nothing comes back, for a while
     SIM_FAULT_KIND_COUNT
 };
 
@@ -97,8 +107,9 @@ BASE_NODISCARD enum base_status sim_fault_add(struct sim_fault_plan *plan, struc
 // The same of one that begins at second `from_s` of the run, above 0.
 BASE_NODISCARD enum base_status sim_fault_add_later(struct sim_fault_plan *plan, uint32_t from_s,
                                                     struct base_str text, struct base_error *error);
-// Is there one of this kind?
+// Is there one of this kind? One that kills processes in the middle of what they do?
 bool sim_fault_plan_has(const struct sim_fault_plan *plan, enum sim_fault_kind kind);
+bool sim_fault_plan_kills(const struct sim_fault_plan *plan);
 // All kinds, a line each, for the program's help.
 void sim_faults_help(char *out, size_t size);
 // 64 bits for a rule; `subject` is a device's index in the population, or 0 for the world.

@@ -20,6 +20,8 @@ struct sim_law {
     uint64_t checked; // pairs of device and class
     uint64_t broken;
     uint64_t stored_bytes; // in the stores of all devices
+    bool told;             // the gateway's side was in this process: it says what it took
+    uint64_t taken;        // records, each durable there once
 };
 
 #endif

@@ -315,8 +315,8 @@ void sim_counters_merge(struct sim_counters *into, const struct sim_counters *fr
 }
 
 static const char *const oracle_names[SIM_ORACLE_COUNT] = {
-    "verified", "permitted", "sealed", "exact", "recovered", "back",    "stood",
-    "exposure", "law",       "once",   "kept",  "calm",      "control", "ended"};
+    "verified", "permitted", "sealed", "exact", "recovered", "back",  "stood", "exposure",
+    "law",      "once",      "kept",   "calm",  "control",   "ended", "bytes"};
 static const char *const oracle_texts[SIM_ORACLE_COUNT] = {
     "nothing unverified ran on any device",
     "nothing ran outside its signed stage",
@@ -332,6 +332,7 @@ static const char *const oracle_texts[SIM_ORACLE_COUNT] = {
     "no device sent a storm of requests",
     "no device brought content to run once more what it had",
     "after the faults every device came to the release, or off the one that went back",
+    "real HTTP/2 and TLS said what is handed over in their place",
 };
 
 const char *sim_oracle_name(enum sim_oracle oracle)
@@ -368,6 +369,8 @@ static const struct {
     [SIM_ORACLE_ENDED] = {"faults do not end (--faults-until), or the run ends too soon after them "
                           "or after its rollout",
                           "no device came online"},
+    [SIM_ORACLE_BYTES] = {"no device speaks real bytes (--byte-devices)",
+                          "no device that speaks real bytes was answered"},
 };
 
 const char *sim_oracle_nothing(enum sim_oracle oracle, const struct sim_oracle_result *result)
@@ -438,6 +441,7 @@ void sim_ledger_judge(const struct sim_ledger *const *ledgers, uint32_t ledger_c
     set(&out->oracle[SIM_ORACLE_CALM], noted, sum.stormed, sum.requests);
     set(&out->oracle[SIM_ORACLE_CONTROL], true, sum.marks_fetched, sum.marks_alone);
     set(&out->oracle[SIM_ORACLE_ENDED], false, 0, 0);
+    set(&out->oracle[SIM_ORACLE_BYTES], false, 0, 0);
     out->holds = true;
     for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
         out->holds = out->holds && out->oracle[i].holds;
@@ -454,4 +458,13 @@ void sim_ledger_judge_law(struct sim_verdict *verdict, uint64_t broken, uint64_t
 {
     set(&verdict->oracle[SIM_ORACLE_LAW], true, broken, checked);
     verdict->holds = verdict->holds && broken == 0;
+}
+
+void sim_ledger_judge_bytes(struct sim_verdict *verdict, uint64_t mismatches, uint64_t answers,
+                            uint64_t device)
+{
+    set(&verdict->oracle[SIM_ORACLE_BYTES], true, mismatches, answers);
+    verdict->oracle[SIM_ORACLE_BYTES].names_device = mismatches > 0;
+    verdict->oracle[SIM_ORACLE_BYTES].device = device;
+    verdict->holds = verdict->holds && mismatches == 0;
 }

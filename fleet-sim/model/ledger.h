@@ -10,6 +10,7 @@
 #include "base/hist.h"
 #include "base/ports.h"
 #include "behaviour/behaviour_tally.h"
+#include "model/cloud_sums.h"
 #include "model/failures.h"
 #include "model/versions.h"
 #include "wire/report.h"
@@ -146,6 +147,7 @@ struct sim_counters {
     uint64_t real_compared; // hashes, signatures, checks of bytecode and runs made both ways
     struct sim_version_counters version[SIM_VERSIONS_MAX];
     struct sim_behaviour_sums behaviour;
+    struct sim_cloud_sums cloud; // calls of models there
 };
 
 struct sim_ledger {
@@ -223,6 +225,7 @@ enum sim_oracle {
     SIM_ORACLE_CALM,      // no device asked in a storm
     SIM_ORACLE_CONTROL,   // who runs again what it has brings nothing
     SIM_ORACLE_ENDED,     // after the faults everybody came to where it should be
+    SIM_ORACLE_BYTES,     // what real bytes say is what the model hands over
     SIM_ORACLE_COUNT
 };
 
@@ -231,6 +234,8 @@ struct sim_oracle_result {
     bool holds;
     uint64_t violations;
     uint64_t population;
+    bool names_device; // where it can: one that broke it,
+    uint64_t device;   // by its index in the population, as `replay --device` takes it
 };
 
 struct sim_verdict {
@@ -254,5 +259,9 @@ void sim_ledger_judge(const struct sim_ledger *const *ledgers, uint32_t ledger_c
 void sim_ledger_judge_ends(struct sim_verdict *verdict, uint64_t astray, uint64_t devices);
 // After it: what the tunnel's law came to, in a run in which devices behaved.
 void sim_ledger_judge_law(struct sim_verdict *verdict, uint64_t broken, uint64_t checked);
+// After it: requests and answers of devices that speak real bytes, of so many, which are not what
+// the model has; `device`, by its index, is one of them.
+void sim_ledger_judge_bytes(struct sim_verdict *verdict, uint64_t mismatches, uint64_t answers,
+                            uint64_t device);
 
 #endif

@@ -14,11 +14,14 @@
 #include "wire/digest.h"
 #include "wire/trust/run_evidence.h"
 
+#define SIM_PANEL_ALL 1000000u // every device behaves, where any does
+
 #define SIM_DEVICES_MAX      30000000u
 #define SIM_SHARDS_MAX       64  // of a run in virtual time; in real time a thread has one
 #define SIM_SHARD_DEVICES    100 // in virtual time, if there are several
 #define SIM_AWAKE_DEFAULT    4096
 #define SIM_AWAKE_VIRTUAL    10000 // likewise in virtual time, where shards share it
+#define SIM_BYTE_DEVICES_MAX 256   // that speak real bytes, of one run
 #define SIM_BAD_VERSIONS_MAX 8
 #define SIM_TEXT_MAX         256
 #define SIM_SHAPE_MAX        1024 // of arrivals, in words
@@ -44,6 +47,7 @@ struct sim_options {
     uint32_t zombie_ppm;           // devices that come once and never again
     uint32_t clone_ppm;            // devices that have the id of another
     uint32_t reinstall_ppm;        // devices that are installed anew once
+    uint32_t panel_ppm;            // devices that behave, where any does
     bool presence;                 // devices wake when people have the app open
     uint32_t presence_hour;        // ... of UTC at which the run begins
     struct sim_predicate where;    // the fleet is drawn from devices like this
@@ -75,7 +79,8 @@ struct sim_options {
     char enrol_token[SIM_TOKEN_TEXT_MAX]; // real time; empty: nobody enrols
     char token[SIM_TOKEN_TEXT_MAX];       // of an operator, to watch the rollout with; empty: none
     char credentials[SIM_TEXT_MAX];       // file; empty: nobody has one
-    bool network_links; // in virtual time: by class of network; else all are equally far
+    bool network_links;    // in virtual time: by class of network; else all are equally far
+    uint32_t byte_devices; // ... devices whose HTTP/2 and TLS are real; 0: none
     char virtual_dir[SIM_TEXT_MAX]; // data folder of the gateway in virtual time; empty: real time
     bool own_signatures;            // ... there, what the core signs is known to be signed
     bool strangers;                 // ... there, devices show no credential
@@ -102,9 +107,11 @@ struct sim_options {
     uint32_t sessions;            // of each device; 0: as long as the run lasts
     uint32_t session_every_s;     // mean time between two
     uint32_t active_max;          // devices in a session at once, over all threads
+    char give[SIM_TEXT_MAX];      // what apps hand to tasks, as for sim_given_new; empty: nothing
     // Models in the cloud.
     char cloud_models[SIM_TEXT_MAX]; // folder; empty: there are none
     uint32_t cloud_ms;               // that a call takes
+    char cloud_load[SIM_TEXT_MAX];   // words of cloud/cloud_load.h
     // Simulate stage.
     bool local;
     char manifest[SIM_TEXT_MAX];

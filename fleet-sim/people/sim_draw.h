@@ -35,6 +35,7 @@ enum sim_stream {
     SIM_STREAM_ONLINE,
     SIM_STREAM_REINSTALL,
     SIM_STREAM_OTHER_ID, // of a device that was installed anew as another one
+    SIM_STREAM_PANEL,    // who behaves
 };
 
 // 64 random bits that depend on nothing but the arguments.

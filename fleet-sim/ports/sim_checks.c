@@ -4,7 +4,7 @@
 #include "ports/sim_checks.h"
 
 #include "base/check.h"
-#include "vm/mpy_check.h"
+#include "vm/mpy/mpy_check.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
-// The check of bytecode (vm/mpy_check.h) is a pure function of the bytes: a shard does it once for
-// content of its store, which never changes. What is not its store's, and what a device that shares
-// nothing runs, is checked each time; of the latter the two answers are compared.
+// The check of bytecode (vm/mpy/mpy_check.h) is a pure function of the bytes: a shard does it once
+// for content of its store, which never changes. What is not its store's, and what a device that
+// shares nothing runs, is checked each time; of the latter the two answers are compared.
 //
 // One per shard, owned by its thread.
 #ifndef SIM_SIM_CHECKS_H

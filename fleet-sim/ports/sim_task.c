@@ -32,16 +32,9 @@ void sim_vms_done(struct sim_vms *vms)
     *vms = (struct sim_vms){.count = 0};
 }
 
-enum base_status sim_runner_cloud(struct sim_runner *runner, const char *dir, uint32_t call_ms,
-                                  struct base_error *error)
-{
-    return dir[0] == '\0' ? BASE_OK
-                          : sim_cloud_new(dir, call_ms, runner->model_store, &runner->cloud, error);
-}
-
 void sim_runner_done(struct sim_runner *runner)
 {
-    sim_cloud_free(runner->cloud);
+    sim_cloud_side_done(&runner->cloud);
     sim_vms_done(&runner->own);
     posix_run_effects_done(&runner->effects);
     sim_runs_done(&runner->runs);
@@ -109,9 +102,11 @@ static void end_from_result(const struct dev_vm_result *result, struct sim_task_
         out->end.fingerprint = base_hash64(place, size > 0 ? (size_t)size : 0);
     }
     out->end.result = result->result;
+    out->end.phases = posix_run_phases(result);
     out->end.heap_peak_bytes = result->heap_peak_bytes;
     out->end.left_out = dev_vm_left_out_sum(&result->left_out);
     out->end.refused = result->refused;
+    out->end.cloud = result->cloud;
     posix_run_place(result, &out->end.place);
 }
 
@@ -137,13 +132,32 @@ static enum base_status run(struct sim_runner *runner, struct dev_vm *vm, struct
 
 // What a run may take is counted in units of work in place of time, about as many as this VM does:
 // where the machine is busy with other things, a script is no slower for it. The clock still ends
-// one that counts nothing.
-static void limit_by_units(struct dev_vm_job *job)
+// one that counts nothing. A device that is slower gets less done in its time.
+static void limit_time(struct dev_vm_job *job, const struct sim_run_data *data)
 {
     uint32_t time_ms = job->time_ms != 0 ? job->time_ms : DEV_VM_TIME_MS_DEFAULT;
+    uint32_t slower = data->slower > 0 ? data->slower : 1;
     base_assert(job->instruction_max == 0);
-    job->instruction_max = (uint64_t)time_ms * UNITS_A_MS;
-    job->time_ms = STUCK_MS;
+    if (data->virtual_time) {
+        uint64_t units = (uint64_t)time_ms * UNITS_A_MS / slower;
+        job->instruction_max = units > 0 ? units : 1;
+        job->time_ms = STUCK_MS;
+    } else if (slower > 1) {
+        job->time_ms = time_ms > slower ? time_ms / slower : 1;
+    }
+}
+
+// The scripts of the job, as modules; their count.
+static uint32_t modules_take(struct sim_runner *runner, const struct dev_task_job *job)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < job->file_count && count < DEV_VM_MODULES_MAX; i++) {
+        if (job->files[i].kind == WIRE_FILE_SCRIPT) {
+            runner->modules[count++] = (struct dev_vm_module){
+                without_suffix(job->files[i].name), job->files[i].bytes, job->files[i].size};
+        }
+    }
+    return count;
 }
 
 // Returns whether all that it did follows from the version's files.
@@ -155,35 +169,44 @@ static bool run_made(struct sim_runner *runner, const struct dev_task_job *job,
         sim_task_end_set(out, WIRE_OUTCOME_FAIL_MEMORY, 0, "no memory for the VM");
         return false;
     }
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < job->file_count && count < DEV_VM_MODULES_MAX; i++) {
-        if (job->files[i].kind == WIRE_FILE_SCRIPT) {
-            runner->modules[count++] = (struct dev_vm_module){
-                without_suffix(job->files[i].name), job->files[i].bytes, job->files[i].size};
-        }
-    }
+    const uint32_t count = modules_take(runner, job);
     uint32_t model_count = 0;
     if (posix_run_models(job->files, job->file_count, runner->models, &model_count) != BASE_OK) {
         sim_task_end_set(out, WIRE_OUTCOME_FAIL_LOAD, 0, "too many models");
         return false;
     }
+    uint32_t file_count = 0;
+    if (posix_run_files(job->files, job->file_count, runner->files, &file_count) != BASE_OK) {
+        sim_task_end_set(out, WIRE_OUTCOME_FAIL_LOAD, 0, "too many data files");
+        return false;
+    }
     const struct dev_model_port models = dev_model_store_port(runner->model_store);
-    struct dev_vm_features features = {.store = data->features, .now_us = data->now_us};
+    struct dev_vm_features features = {
+        .store = data->features,
+        .now_us = data->now_us,
+        .of =
+            dev_task_store_of(job->manifest->task_name, job->manifest->declaration, &job->version)};
     const struct dev_vm_data_port port = dev_vm_features_port(&features);
     const struct dev_vm_check_port checks = sim_checks_port(&runner->checks, job, data->real);
-    struct sim_cloud_run cloud = {.cloud = runner->cloud,
+    struct sim_cloud_run cloud = {.side = &runner->cloud,
+                                  .device = data->device,
+                                  .at_us = data->at_us,
                                   .runtime = data->runtime,
                                   .declaration = job->manifest->declaration};
     const struct dev_vm_cloud_port cloud_port = sim_cloud_port(&cloud);
     struct dev_vm_job vm_job = {
         .data = &port,
-        .cloud = runner->cloud != NULL ? &cloud_port : NULL,
+        .cloud = runner->cloud.cloud != NULL ? &cloud_port : NULL,
         .checks = &checks,
         .modules = runner->modules,
         .module_count = count,
         .models = runner->models,
         .model_count = model_count,
         .model_port = runner->model_store != NULL ? &models : NULL,
+        .files = runner->files,
+        .file_count = file_count,
+        .blobs = runner->blobs,
+        .blob_count = posix_run_blobs(job->blobs, runner->blobs),
         .entry = job->manifest->entry,
         .config = job->manifest->config,
         .declaration = job->manifest->declaration,
@@ -191,9 +214,7 @@ static bool run_made(struct sim_runner *runner, const struct dev_task_job *job,
         .attrs = job->attrs,
         .time_ms = job->manifest->time_ms,
     };
-    if (data->virtual_time) {
-        limit_by_units(&vm_job);
-    }
+    limit_time(&vm_job, data);
     struct dev_vm_result result;
     memset(&result, 0, sizeof(result));
     enum base_status status = run(runner, vm, &vm_job, job->input, &result);

@@ -28,8 +28,10 @@ struct sim_runner {
     struct sim_vms *vms; // those, or the ones of the thread that the shard is on just now
     struct dev_vm_module modules[DEV_VM_MODULES_MAX];
     struct dev_vm_model models[DEV_VM_MODELS_MAX];
+    struct dev_vm_bytes files[DEV_VM_FILES_MAX];
+    struct dev_vm_bytes blobs[DEV_BLOBS_MAX];
     struct dev_model_store *model_store; // of all shards; NULL: scripts run no models
-    struct sim_cloud *cloud;             // owned; NULL: scripts ask no models in the cloud
+    struct sim_cloud_side cloud;         // zero: scripts ask no models in the cloud
     struct sim_checks checks;            // of bytecode
     struct sim_runs runs;                // that devices share
     uint64_t vm_us;                      // time spent inside the VM
@@ -44,6 +46,9 @@ struct sim_run_data {
     bool real;
     bool shares; // its run may be another's with the same files, which are verified
     const struct dev_runtime *runtime; // whose run it is: is there a way to the cloud?
+    uint32_t device;                   // likewise, of the shard
+    uint64_t at_us;                    // now, by the shard's clock
+    uint32_t slower;                   // times as slow as it is mostly; 0 and 1: it is not
     bool virtual_time; // its time is counted in units of work, which every machine has alike
 };
 
@@ -51,10 +56,6 @@ struct sim_run_data {
 // the runner.
 void sim_runner_init(struct sim_runner *runner, struct sim_store *store);
 void sim_runner_done(struct sim_runner *runner);
-// Models in the cloud, of a folder (empty: none), in the runner's store. The codes of
-// sim_cloud_new.
-BASE_NODISCARD enum base_status sim_runner_cloud(struct sim_runner *runner, const char *dir,
-                                                 uint32_t call_ms, struct base_error *error);
 void sim_vms_done(struct sim_vms *vms);
 // Runs the job to its end. Whatever goes wrong is an outcome.
 void sim_runner_run(struct sim_runner *runner, const struct dev_task_job *job,

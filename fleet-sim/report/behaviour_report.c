@@ -105,9 +105,17 @@ static json_t *law_json(const struct sim_run_result *result)
                                number(c->durable), "queued", number(c->queued), "lost",
                                number(c->lost), "gone_with_kills", number(c->gone)));
     }
-    return json_pack("{s:b, s:o, s:o, s:o, s:o}", "holds", law->broken == 0, "checked",
+    return json_pack("{s:b, s:o, s:o, s:o, s:o, s:o}", "holds", law->broken == 0, "checked",
                      number(law->checked), "broken", number(law->broken), "stored_bytes",
-                     number(law->stored_bytes), "classes", classes);
+                     number(law->stored_bytes), "taken",
+                     law->told ? number(law->taken) : json_null(), "classes", classes);
+}
+
+// Null: in virtual time nothing of the host's is measured.
+static json_t *event_part(const struct sim_tally *tally, double quantile)
+{
+    return tally->event_us.count > 0 ? number(base_hist_quantile(&tally->event_us, quantile))
+                                     : json_null();
 }
 
 json_t *sim_behaviour_json(const struct sim_run_result *result)
@@ -138,8 +146,7 @@ json_t *sim_behaviour_json(const struct sim_run_result *result)
         json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "work_max", number(tally->peaks.work),
                   "trigger_bytes", number(tally->peaks.trigger_bytes), "live_max",
                   number(tally->peaks.live), "stored_bytes_max", number(tally->peaks.stored_bytes),
-                  "event_p50_us", number(base_hist_quantile(&tally->event_us, 0.5)), "event_p99_us",
-                  number(base_hist_quantile(&tally->event_us, 0.99)));
+                  "event_p50_us", event_part(tally, 0.5), "event_p99_us", event_part(tally, 0.99));
     return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "source", result->options->behaviour,
                      "totals", totals, "cost", cost, "triggers", triggers_json(tally), "tasks",
                      tasks_json(tally), "law", law_json(result));
@@ -208,15 +215,19 @@ static void cost_table(const struct sim_tally *tally, FILE *file)
         file,
         "<table><tr><th>cost of the triggers<th class=n>certified<th class=n>most seen</tr>\n"
         "<tr><td>steps for one event<td class=n>%llu<td class=n>%llu</tr>\n"
-        "<tr><td>bytes of patterns and their state<td class=n>%llu<td class=n>%llu</tr>\n"
-        "<tr><td>microseconds of this machine for one event, p50 and p99<td class=n>%llu<td "
-        "class=n>%llu</tr>\n"
-        "<tr><td>bytes stored on a device<td class=n><td class=n>%llu</tr></table>\n",
+        "<tr><td>bytes of patterns and their state<td class=n>%llu<td class=n>%llu</tr>\n",
         (unsigned long long)work, (unsigned long long)tally->peaks.work, (unsigned long long)bytes,
-        (unsigned long long)tally->peaks.trigger_bytes,
-        (unsigned long long)base_hist_quantile(&tally->event_us, 0.5),
-        (unsigned long long)base_hist_quantile(&tally->event_us, 0.99),
-        (unsigned long long)tally->peaks.stored_bytes);
+        (unsigned long long)tally->peaks.trigger_bytes);
+    if (tally->event_us.count > 0) {
+        (void)fprintf(file,
+                      "<tr><td>microseconds of this machine for one event, p50 and p99<td "
+                      "class=n>%llu<td class=n>%llu</tr>\n",
+                      (unsigned long long)base_hist_quantile(&tally->event_us, 0.5),
+                      (unsigned long long)base_hist_quantile(&tally->event_us, 0.99));
+    }
+    (void)fprintf(file,
+                  "<tr><td>bytes stored on a device<td class=n><td class=n>%llu</tr></table>\n",
+                  (unsigned long long)tally->peaks.stored_bytes);
 }
 
 static void law_table(const struct sim_run_result *result, FILE *file)

@@ -112,6 +112,7 @@ static const struct source sources[] = {
     LATENCY("enrolment", "enrolment", latencies.request_us[SIM_EXCHANGE_ENROL]),
     LATENCY("business", "request of an app", latencies.request_us[SIM_EXCHANGE_BUSINESS]),
     LATENCY("offer_to_run", "first offer to first run", offer_to_run_us),
+    LATENCY("cloud", "call of a model in the cloud, to its answer", cloud_us),
     {{"coverage", SIM_MEASURE_SHARE, "devices that run --version (the newest), of all"},
      .read = read_coverage},
     {{"completed", SIM_MEASURE_COUNT, "devices that ran it, well or not"}, .read = read_completed},
@@ -142,6 +143,12 @@ static const struct source sources[] = {
     COUNT(run_failures, "... that failed", runs),
     SHARE(run_failures, "of the runs", runs),
     COUNT(crashes, "processes killed", wakes),
+    {{"cloud_sent", SIM_MEASURE_COUNT, "calls of models in the cloud that left a device"},
+     COUNTER(cloud.sent),
+     OF(cloud.asked)},
+    {{"cloud_refused_share", SIM_MEASURE_SHARE, "... that were refused"},
+     COUNTER(cloud.refused),
+     OF(cloud.sent)},
     COUNT(enrol_refused, "enrolments refused", requests),
 };
 

@@ -250,6 +250,8 @@ static void about_section(const struct sim_run_result *result, FILE *file)
     char where[SIM_GATEWAY_TEXT_MAX];
     char when[2 * SIM_ABOUT_DATE_MAX + 8];
     char release[WIRE_TASK_NAME_MAX + SIM_LABEL_MAX + 8];
+    char fidelity[SIM_FIDELITY_TEXT_MAX];
+    sim_fidelity_text(result, fidelity);
     sim_gateway_text(result->options, where);
     (void)snprintf(when, sizeof(when), "%s to %s", about->began, about->ended);
     (void)snprintf(release, sizeof(release), "%s %s", about->task, about->version);
@@ -261,6 +263,7 @@ static void about_section(const struct sim_run_result *result, FILE *file)
     population_row(result, file);
     online_row(result->options, file);
     links_row(result, file);
+    about_row("fidelity", fidelity, file);
     kills_row(result, file);
     faults_row(result, file);
     about_row("where", where, file);

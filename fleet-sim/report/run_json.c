@@ -131,12 +131,13 @@ static json_t *oracles(const struct sim_run_result *result)
         const struct sim_oracle_result *oracle = &result->verdict.oracle[i];
         const char *nothing = sim_oracle_nothing((enum sim_oracle)i, oracle);
         (void)json_array_append_new(
-            list, json_pack("{s:s, s:s, s:b, s:b, s:o, s:o, s:b, s:s?}", "name",
+            list, json_pack("{s:s, s:s, s:b, s:b, s:o, s:o, s:b, s:s?, s:o?}", "name",
                             sim_oracle_name((enum sim_oracle)i), "text",
                             sim_oracle_text((enum sim_oracle)i), "checked", (int)oracle->checked,
                             "holds", (int)oracle->holds, "violations", number(oracle->violations),
                             "of", number(oracle->population), "compared", nothing == NULL,
-                            "compared_nothing_because", nothing));
+                            "compared_nothing_because", nothing, "device",
+                            oracle->names_device ? number(oracle->device) : NULL));
     }
     return list;
 }
@@ -237,6 +238,54 @@ static json_t *requests(const struct sim_run_result *result)
                      "ride_reports", number(c->ride_reports), "own_checkins",
                      number(c->own_checkins), "own_reports", number(c->own_reports), "pulls",
                      number(c->pulls));
+}
+
+// Calls of models in the cloud: asked = kept + sent, sent = answered + late + refused.
+static json_t *cloud(const struct sim_run_result *result)
+{
+    const struct sim_cloud_sums *c = &result->counters.cloud;
+    if (result->options->cloud_models[0] == '\0') {
+        return json_null();
+    }
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "asked",
+                     number(c->asked), "kept", number(c->kept), "sent", number(c->sent), "answered",
+                     number(c->answered), "late", number(c->late), "refused", number(c->refused),
+                     "over_quota", number(c->over_quota), "busy", number(c->busy), "waited",
+                     number(c->waited), "served_us", number(c->served_us));
+}
+
+// How truly devices were played, tier by tier.
+static json_t *fidelity(const struct sim_run_result *result)
+{
+    const struct sim_fidelity fidelity = sim_fidelity_of(result);
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:b, s:b}", "release_path",
+                     number(fidelity.release_path), "behaviour", number(fidelity.behaviour),
+                     "unshared", number(fidelity.unshared), "own_connection",
+                     number(fidelity.own_connection), "byte_exact", number(fidelity.byte_exact),
+                     "http2", (int)fidelity.http2, "tls", (int)fidelity.tls, "own_tls",
+                     (int)fidelity.own_tls);
+}
+
+static json_t *bytes_one_way(const struct sim_bytes_sum *sum)
+{
+    return json_pack("{s:o, s:o, s:o, s:o}", "wire", number(sum->wire), "handshake",
+                     number(sum->handshake), "body", number(sum->body), "modelled",
+                     number(sum->modelled));
+}
+
+// What devices that speak real bytes came to; null: none does.
+static json_t *bytes_exact(const struct sim_run_result *result)
+{
+    const struct sim_bytes_tally *b = &result->bytes;
+    if (result->options->byte_devices == 0) {
+        return json_null();
+    }
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "devices",
+                     number(b->devices), "connections", number(b->connections), "handshakes",
+                     number(b->handshakes), "answers", number(b->answers), "cut", number(b->cut),
+                     "mismatches", number(b->mismatches), "answer_us", number(b->us), "modelled_us",
+                     number(b->modelled_us), "up", bytes_one_way(&b->up), "down",
+                     bytes_one_way(&b->down));
 }
 
 static json_t *trust(const struct sim_run_result *result)
@@ -376,11 +425,14 @@ enum base_status sim_run_json_write(const struct sim_run_result *result, FILE *f
     (void)sim_lag_text(result, spoilt);
     if (root != NULL) {
         (void)json_object_set_new(root, "marks", marks(result));
+        (void)json_object_set_new(root, "fidelity", fidelity(result));
+        (void)json_object_set_new(root, "byte_exact", bytes_exact(result));
         (void)json_object_set_new(root, "truth_gap", truth_gap(result));
         (void)json_object_set_new(root, "latency_warning", text_or_null(spoilt));
         (void)json_object_set_new(root, "saved_states", saved_states(&result->states));
         (void)json_object_set_new(root, "faults", faults(result));
         (void)json_object_set_new(root, "failing", failing(result));
+        (void)json_object_set_new(root, "cloud", cloud(result));
     }
     if (root != NULL && result->digest[0] != '\0') {
         (void)json_object_set_new(root, "virtual",

@@ -110,6 +110,66 @@ void sim_for_real_text(const struct sim_run_result *result, char out[SIM_FOR_REA
                    (unsigned long long)c->runs, (unsigned long long)c->shared_runs);
 }
 
+struct sim_fidelity sim_fidelity_of(const struct sim_run_result *result)
+{
+    const struct sim_options *options = result->options;
+    bool sockets = !options->local && options->virtual_dir[0] == '\0';
+    bool online = options->local || result->counters.checkins > 0;
+    return (struct sim_fidelity){
+        .release_path = online ? sim_result_online_count(result) : 0,
+        .behaviour = result->counters.behaviour.devices,
+        .unshared = result->counters.real_devices,
+        .own_connection = sockets ? result->budget.dedicated : 0,
+        .byte_exact = result->bytes.devices,
+        .http2 = sockets,
+        .tls = sockets && options->tls,
+        .own_tls = sockets && (options->own_host[0] != '\0' ? options->own_tls : options->tls),
+    };
+}
+
+// What real bytes cost, beside what an ordinary device is charged with for the same.
+static void bytes_text(const struct sim_bytes_tally *bytes, char *out, size_t room)
+{
+    uint64_t answers = bytes->answers > 0 ? bytes->answers : 1;
+    (void)snprintf(
+        out, room,
+        ", but on %llu, which speak real HTTP/2 and TLS: %llu connections, %llu handshakes, %llu "
+        "answers as the model has them but for %llu mismatches; %llu bytes up (handshakes %llu, "
+        "bodies %llu; charged to an ordinary device: %llu), %llu down (%llu, %llu; %llu); %.1f ms "
+        "to an answer (an ordinary device: %.1f ms)",
+        (unsigned long long)bytes->devices, (unsigned long long)bytes->connections,
+        (unsigned long long)bytes->handshakes, (unsigned long long)bytes->answers,
+        (unsigned long long)bytes->mismatches, (unsigned long long)bytes->up.wire,
+        (unsigned long long)bytes->up.handshake, (unsigned long long)bytes->up.body,
+        (unsigned long long)bytes->up.modelled, (unsigned long long)bytes->down.wire,
+        (unsigned long long)bytes->down.handshake, (unsigned long long)bytes->down.body,
+        (unsigned long long)bytes->down.modelled, (double)bytes->us / 1000 / (double)answers,
+        (double)bytes->modelled_us / 1000 / (double)answers);
+}
+
+void sim_fidelity_text(const struct sim_run_result *result, char out[SIM_FIDELITY_TEXT_MAX])
+{
+    const struct sim_fidelity fidelity = sim_fidelity_of(result);
+    static const char *const tls[] = {"without TLS", "with TLS"};
+    char wire[128] = "messages are handed over: no HTTP/2, no TLS";
+    if (fidelity.http2) {
+        (void)snprintf(wire, sizeof(wire),
+                       "messages are HTTP/2 on sockets %s, %llu devices have a connection to "
+                       "themselves, %s",
+                       tls[fidelity.tls], (unsigned long long)fidelity.own_connection,
+                       tls[fidelity.own_tls]);
+    }
+    int size = snprintf(
+        out, SIM_FIDELITY_TEXT_MAX,
+        "the release path on %llu devices; a user's behaviour, triggers, tasks%s on "
+        "%llu; nothing shared with others on %llu; %s",
+        (unsigned long long)fidelity.release_path, result->options->local ? "" : " and the tunnel",
+        (unsigned long long)fidelity.behaviour, (unsigned long long)fidelity.unshared, wire);
+    if (result->options->byte_devices > 0 && size > 0 && size < SIM_FIDELITY_TEXT_MAX) {
+        bytes_text(&result->bytes, out + size, SIM_FIDELITY_TEXT_MAX - (size_t)size);
+    }
+}
+
 #define LAG_US_MIN    10000 // less is no lateness that a latency could suffer from
 #define LAG_PARTS     10    // ... nor is what is less than this part of the check-in's p99
 #define SKIPPED_PARTS 1000  // nor fewer wakes put off than this part of them

@@ -3,6 +3,7 @@
 #define SIM_RUN_RESULT_H
 
 #include "behaviour/behaviour_tally.h"
+#include "bytes/bytes_tally.h"
 #include "failing/failing_devices.h"
 #include "model/end_states.h"
 #include "model/budget.h"
@@ -23,6 +24,7 @@
 #define SIM_ROLLOUTS_TOLD_MAX 32
 #define SIM_ROLLOUT_TEXT_MAX  512
 #define SIM_FOR_REAL_TEXT_MAX 448
+#define SIM_FIDELITY_TEXT_MAX 1024
 #define SIM_OUTCOMES          32u // above any enum wire_outcome_kind
 
 // What a run came to.
@@ -55,6 +57,7 @@ struct sim_run_result {
     struct sim_counters counters;
     struct sim_latencies latencies;
     struct base_hist offer_to_run_us;
+    struct base_hist cloud_us; // calls of models in the cloud that were answered
     struct sim_versions *versions;
     uint32_t version_count;           // including number 0
     bool uncounted[SIM_VERSIONS_MAX]; // of a task that the run does not follow
@@ -78,8 +81,9 @@ struct sim_run_result {
     // Devices of each system (SIM_TRAIT_OS) among so many of the fleet.
     uint32_t systems[SIM_TRAIT_VALUES_MAX];
     uint32_t systems_of;
-    struct sim_tally *tally; // of behaviour; NULL: nobody behaved
-    struct sim_law law;      // likewise
+    struct sim_tally *tally;      // of behaviour; NULL: nobody behaved
+    struct sim_law law;           // likewise
+    struct sim_bytes_tally bytes; // of the devices that speak them (--byte-devices)
     struct sim_trust_result trust;
     double duration_s;
     double arrivals_from_s; // when the first devices began to come
@@ -144,6 +148,21 @@ BASE_NODISCARD enum base_status sim_report_html_write(const struct sim_run_resul
 // bytecode and runs made both ways, 0 disagreed; of all signatures 21 were verified, 8000 were the
 // same bytes as one of these; of 1000 runs 0 were those of another device with the same files".
 void sim_for_real_text(const struct sim_run_result *result, char out[SIM_FOR_REAL_TEXT_MAX]);
+// How truly devices were played: each tier with how many devices it had.
+struct sim_fidelity {
+    uint64_t release_path;   // came online: all that a release asks of a device
+    uint64_t behaviour;      // had a user: triggers, tasks and, towards a gateway, the tunnel
+    uint64_t unshared;       // did everything themselves (--real-every)
+    uint64_t own_connection; // had a connection to themselves (--dedicated)
+    uint64_t byte_exact;     // in virtual time: spoke real HTTP/2 and TLS (--byte-devices)
+    bool http2;              // messages are HTTP/2 on sockets; else they are handed over
+    bool tls;                // ... of all devices, TLS under it
+    bool own_tls;            // ... of those with a connection to themselves
+};
+struct sim_fidelity sim_fidelity_of(const struct sim_run_result *result);
+// "the release path on 2000 devices; users, triggers, tasks and tunnel on none; ...": what the
+// outcome does not rest on is said, too.
+void sim_fidelity_text(const struct sim_run_result *result, char out[SIM_FIDELITY_TEXT_MAX]);
 // Why latencies say nothing of the gateway, "... late"; false and empty: the generator kept its
 // time.
 #define SIM_LAG_TEXT_MAX 384

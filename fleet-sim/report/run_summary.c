@@ -150,6 +150,27 @@ static void print_business(const struct sim_run_result *result, FILE *log)
 }
 
 // A few devices of each way to fail, and how one of them is looked at.
+static void print_cloud(const struct sim_run_result *result, FILE *log)
+{
+    const struct sim_cloud_sums *c = &result->counters.cloud;
+    char p50[SIM_LATENCY_TEXT_MAX];
+    char p99[SIM_LATENCY_TEXT_MAX];
+    if (result->options->cloud_models[0] == '\0') {
+        return;
+    }
+    (void)fprintf(
+        log,
+        "  cloud       %llu calls, %llu sent: %llu answered (p50 %s, p99 %s), %llu late, "
+        "%llu refused (%llu over the quota, %llu busy); %llu waited, instances were taken "
+        "for %.1f s\n",
+        (unsigned long long)c->asked, (unsigned long long)c->sent, (unsigned long long)c->answered,
+        sim_latency_text(base_hist_quantile(&result->cloud_us, 0.5), p50),
+        sim_latency_text(base_hist_quantile(&result->cloud_us, 0.99), p99),
+        (unsigned long long)c->late, (unsigned long long)c->refused,
+        (unsigned long long)c->over_quota, (unsigned long long)c->busy,
+        (unsigned long long)c->waited, (double)c->served_us / 1e6);
+}
+
 static void print_failing(const struct sim_run_result *result, FILE *log)
 {
     char text[SIM_FAILING_TEXT_MAX];
@@ -222,6 +243,9 @@ static void print_figures(const struct sim_run_result *result, FILE *log)
 // Invariants that held because there was nothing to hold them against say so.
 static void print_compared(const struct sim_run_result *result, FILE *log)
 {
+    char fidelity[SIM_FIDELITY_TEXT_MAX];
+    sim_fidelity_text(result, fidelity);
+    (void)fprintf(log, "  fidelity    %s\n", fidelity);
     char real[SIM_FOR_REAL_TEXT_MAX];
     sim_for_real_text(result, real);
     (void)fprintf(log, "  real        %s\n", real);
@@ -261,8 +285,12 @@ static void print_broken(const struct sim_run_result *result, FILE *log)
         const struct sim_oracle_result *oracle = &result->verdict.oracle[i];
         if (oracle->checked && !oracle->holds) {
             (void)fprintf(
-                log, "  BROKEN      %s: %llu of %llu\n", sim_oracle_text((enum sim_oracle)i),
+                log, "  BROKEN      %s: %llu of %llu", sim_oracle_text((enum sim_oracle)i),
                 (unsigned long long)oracle->violations, (unsigned long long)oracle->population);
+            if (oracle->names_device) {
+                (void)fprintf(log, "; device %llu is one", (unsigned long long)oracle->device);
+            }
+            (void)fputc('\n', log);
         }
     }
 }
@@ -317,6 +345,7 @@ void sim_summary_print(const struct sim_run_result *result, const struct sim_wat
     print_rules(result, log);
     print_own(result, log);
     print_business(result, log);
+    print_cloud(result, log);
     if (view != NULL && view->denied) {
         (void)fprintf(log, "  WARNING     the gateway shows its rollouts to operators only: "
                            "--token-file\n");

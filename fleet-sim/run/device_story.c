@@ -19,8 +19,7 @@ static bool index_find(const struct sim_options *options, uint64_t *out_index)
 {
     const struct sim_population population = sim_options_population(options);
     for (uint32_t i = 0; i < options->devices; i++) {
-        uint64_t index =
-            sim_options_index(options, &population, (uint64_t)options->first_device + i);
+        uint64_t index = sim_options_index(options, &population, i);
         bool found = options->told_by_id
                          ? sim_population_device_id(&population, index) == options->told
                          : index == options->told;

@@ -18,6 +18,7 @@
 #include "digest/run_digest.h"
 #include "device/device.h"
 #include "faults/faults.h"
+#include "given/sim_given.h"
 #include "memory/runtime_rooms.h"
 #include "model/bad_release.h"
 #include "model/facts.h"
@@ -59,9 +60,10 @@
 #define SIM_LARGE_SLOT_BYTES  ((size_t)32 << 10)
 #define SIM_LARGE_SLOTS_BYTES ((size_t)2 << 30)
 #define SIM_LISTENING_BYTES   1100 // of a device on its hint stream: the stream, its folded runtime
-#define SIM_ROOMS_WARM        4096 // runtimes of a shard that are not folded, with hints, at most
+#define SIM_ROOMS_WARM        8192 // runtimes of a shard that are not folded, with hints, at most
 #define SIM_ROOMS_PART        8    // ... one of so many devices
 #define SIM_ROOMS_LEAST       4    // ... and at least
+#define SIM_ROOMS_RESTING     4    // of them one in so many may be of a device that only listens
 #define SIM_FOLDED_TASK_BYTES 400  // of a task beyond the first in a folded runtime
 #define SIM_RUN_US_MIN        400  // of a run in virtual time
 #define SIM_RUN_US_SPREAD     1200
@@ -76,6 +78,8 @@ struct sim_active;
 struct sim_behaving;
 struct sim_enrolling;
 struct sim_sessions;
+struct sim_bytes_lines;
+struct sim_core_tunnel;
 struct sim_tale;
 
 // What a shard has published; guarded by `lock`.
@@ -112,7 +116,7 @@ struct sim_business_turn {
 };
 
 struct sim_awake {
-    struct sim_awake *next; // in the free list or the ready queue
+    struct sim_awake *next; // in the free list or a line
     struct sim_shard *shard;
     struct dev_runtime *runtime; // NULL while it is folded
     void *room; // what the runtime is in; NULL: it is folded, or begins behind this
@@ -120,7 +124,7 @@ struct sim_awake {
     struct sim_awake *warm_before; // of those that have a room, the one heard of before this one
     struct sim_awake *warm_next;
     uint32_t device;
-    bool ready;
+    bool ready;      // it is in a line
     bool real;       // everything for real, nothing shared
     bool checked_in; // the first check-in of this wake was answered
     bool run_asked;
@@ -158,6 +162,12 @@ struct sim_awake {
     const struct dev_hash_state *shadow_of;
     struct sim_faulty faulty;
     struct sim_exchange exchanges[SIM_EXCHANGES_MAX];
+};
+
+// Awake devices, one after the other through `next`.
+struct sim_line {
+    struct sim_awake *first; // NULL: nobody is in it
+    struct sim_awake *last;
 };
 
 // The job a runtime has just asked for. One per shard is enough: it is run before anybody else is
@@ -222,12 +232,15 @@ struct sim_shard {
     struct dev_crypto_port real_crypto;
     struct sim_crypto crypto;
     struct sim_runner runner;
+    const struct sim_given *given; // that apps hand to tasks, of the whole fleet; NULL: nothing
     struct sim_job job;
     struct dev_ride ride; // of the business request that is being made
     struct h2_tls *tls;
     struct sim_links *links;
     struct sim_local local;
     struct sim_behaving *behaving;       // NULL: nobody behaves
+    struct sim_core_tunnel *tunnel;      // of its streams in virtual time, the run's; else NULL
+    struct sim_bytes_lines *bytes;       // of its devices that speak them, likewise; else NULL
     struct sim_exclusive exclusive;      // of the simulate stage
     struct sim_credentials *credentials; // of the whole fleet; NULL: there are none
     struct sim_transport transport;
@@ -247,8 +260,8 @@ struct sim_shard {
     struct sim_awake *warm_first; // of those that have one, by when they were heard of
     struct sim_awake *warm_last;
     struct sim_awake *free_slots;
-    struct sim_awake *ready_first;
-    struct sim_awake *ready_last;
+    struct sim_line ready; // to have their turn: who was told something or goes on
+    struct sim_line due;   // ... in real time after those: who had only to wait until now
     // Wakes that found no slot, in order, linked through the wheel nodes.
     uint32_t waiting_first;
     uint32_t waiting_last;
@@ -335,15 +348,23 @@ void sim_device_ready(struct sim_shard *shard, struct sim_awake *awake);
 void sim_device_checked_in(struct sim_shard *shard, struct sim_awake *awake, uint64_t asked_us,
                            uint64_t now_us);
 struct sim_transport_events sim_device_events(struct sim_shard *shard);
-// fleet_shard.c: where the runtime of an awake device lies. With hints everybody stays awake, and
+// device_rooms.c: where the runtime of an awake device lies. With hints everybody stays awake, and
 // all but those heard of lately are folded up (memory/runtime_rooms.h).
 void *sim_device_memory(struct sim_awake *awake);
 void sim_device_unfold(struct sim_awake *awake); // before anything is asked of its runtime or told
+// It has had its turn. Who only listens until then is folded while its runtime is in the caches, so
+// that rooms are left to those who wait for answers.
+void sim_device_rest(struct sim_awake *awake, uint64_t until_us);
 void sim_device_vacate(struct sim_awake *awake);
+uint32_t sim_rooms_warm(uint32_t devices); // of a shard with so many: rooms it may use
 // fleet_exclusive.c.
 void sim_exclusive_done(struct sim_exclusive *exclusive);
 // fleet_ports.c: the port table of an awake device.
 void sim_awake_ports(struct sim_awake *awake);
+// The job of the shard, which the device's runtime asked for, is run to its end. `plain`: its files
+// are verified and nothing is injected, so in virtual time the run may be one that another device
+// has made.
+void sim_device_run(struct sim_awake *awake, bool plain, struct sim_task_end *end);
 // fleet_statement.c: what signatures permit. A device verified `key`'s signature of `message`.
 void sim_statement_verified(struct sim_awake *awake, const uint8_t key[WIRE_PUBLIC_KEY_BYTES],
                             const uint8_t *message, size_t size);

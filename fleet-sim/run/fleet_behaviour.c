@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/check.h"
+#include "model/zero_pages.h"
 
 #include <math.h>
 #include <string.h>
@@ -35,6 +36,20 @@ static struct sim_behaviour_sums *sums(struct sim_shard *shard)
     return &shard->ledger.counters.behaviour;
 }
 
+// Does the device have a user? Drawn once for each, whatever else is.
+static bool in_panel(const struct sim_shard *shard, uint32_t device)
+{
+    const struct sim_options *options = shard->options;
+    return options->panel_ppm == SIM_PANEL_ALL ||
+           sim_chance(sim_draw(options->seed, sim_shard_index(shard, device), SIM_STREAM_PANEL),
+                      options->panel_ppm);
+}
+
+static size_t pasts_bytes(const struct sim_shard *shard)
+{
+    return sizeof(struct sim_past) * ((size_t)shard->count + 1);
+}
+
 // ---- Life of the shard's part
 
 enum base_status sim_behaving_init(struct sim_shard *shard, const struct sim_sessions *sessions)
@@ -56,9 +71,12 @@ enum base_status sim_behaving_init(struct sim_shard *shard, const struct sim_ses
     if (behaving->place_max > shard->count) {
         behaving->place_max = shard->count;
     }
-    behaving->sessions_left =
-        options->sessions > 0 ? (uint64_t)options->sessions * shard->count : UINT64_MAX;
-    behaving->pasts = take_zeroed(sizeof(struct sim_past) * ((size_t)shard->count + 1));
+    uint64_t members = 0;
+    for (uint32_t i = 0; i < shard->count; i++) {
+        members += in_panel(shard, i);
+    }
+    behaving->sessions_left = options->sessions > 0 ? options->sessions * members : UINT64_MAX;
+    behaving->pasts = sim_pages_new(pasts_bytes(shard)); // of the others nothing is touched
     // Not touched here: a place costs memory only once it was used.
     behaving->places =
         heap()->alloc(heap()->ctx, behaving->place_bytes * ((size_t)behaving->place_max + 1));
@@ -75,14 +93,14 @@ void sim_behaving_done(struct sim_shard *shard)
         return;
     }
     for (uint32_t i = 0; behaving->pasts != NULL && i < shard->count; i++) {
-        if (behaving->pasts[i].kv != NULL) {
+        if (in_panel(shard, i) && behaving->pasts[i].kv != NULL) {
             mem_kv_done(behaving->pasts[i].kv);
             heap()->release(heap()->ctx, behaving->pasts[i].kv);
         }
     }
     sim_codecs_done(&behaving->codecs);
     sim_upload_schemas_done(&behaving->schemas);
-    heap()->release(heap()->ctx, behaving->pasts);
+    sim_pages_free(behaving->pasts, pasts_bytes(shard));
     heap()->release(heap()->ctx, behaving->places);
     heap()->release(heap()->ctx, behaving);
     shard->behaving = NULL;
@@ -116,7 +134,7 @@ static bool sessions_over(const struct sim_shard *shard, const struct sim_past *
 
 uint32_t sim_behaving_next_ms(const struct sim_shard *shard, uint32_t device)
 {
-    if (shard->behaving == NULL) {
+    if (shard->behaving == NULL || !in_panel(shard, device)) {
         return SIM_WHEEL_NONE;
     }
     const struct sim_past *past = &shard->behaving->pasts[device];
@@ -201,6 +219,23 @@ static void session_begin(struct sim_active *active, uint64_t now_us)
     shard->behaving->sessions_left--;
 }
 
+static bool has_place(const struct sim_behaving *behaving)
+{
+    return behaving->free_places != NULL || behaving->places_used < behaving->place_max;
+}
+
+bool sim_behaving_held(struct sim_shard *shard, uint32_t device, uint32_t now_ms)
+{
+    if (!shard->options->local || shard->devices[device].wakes == 0 ||
+        sim_behaving_next_ms(shard, device) > now_ms || has_place(shard->behaving)) {
+        return false;
+    }
+    sums(shard)->sessions_put_off++;
+    shard->behaving->pasts[device].due_ms = now_ms + 1;
+    sim_wheel_set(&shard->wheel, device, now_ms + 1);
+    return true;
+}
+
 void sim_behaving_wake(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
 {
     struct sim_behaving *behaving = shard->behaving;
@@ -281,8 +316,10 @@ static void record(struct sim_active *active)
     uint64_t begin_us = shard->clock.mono_us(shard->clock.ctx);
     enum base_status status = dev_record(active->recorder, &active->recording);
     sim_active_step(active);
-    base_hist_add(&shard->behaving->tally.event_us,
-                  shard->clock.mono_us(shard->clock.ctx) - begin_us);
+    if (!shard->virtual_time) { // its clock stands still
+        base_hist_add(&shard->behaving->tally.event_us,
+                      shard->clock.mono_us(shard->clock.ctx) - begin_us);
+    }
     sums(shard)->events += status == BASE_OK ? 1 : 0;
     sums(shard)->refused += status != BASE_OK ? 1 : 0;
 }
@@ -527,9 +564,15 @@ void sim_behaving_ports(struct sim_awake *awake)
 
 struct sim_run_data sim_behaving_data(const struct sim_awake *awake)
 {
-    if (awake->active == NULL) {
-        return (struct sim_run_data){0};
+    const struct sim_shard *shard = awake->shard;
+    struct sim_run_data data = {.real = awake->real,
+                                .runtime = awake->runtime,
+                                .device = awake->device,
+                                .at_us = shard->clock.mono_us(shard->clock.ctx),
+                                .virtual_time = shard->virtual_time};
+    if (awake->active != NULL) {
+        data.features = awake->active->features;
+        data.now_us = awake->active->clock_us;
     }
-    return (struct sim_run_data){.features = awake->active->features,
-                                 .now_us = awake->active->clock_us};
+    return data;
 }

@@ -122,6 +122,9 @@ struct sim_behaving { // of a shard
 BASE_NODISCARD enum base_status sim_behaving_init(struct sim_shard *shard,
                                                   const struct sim_sessions *sessions);
 void sim_behaving_done(struct sim_shard *shard);
+// A device of a simulate stage that sleeps is due for a session, and there is no place: it stays
+// where it is and is due again. It has no gateway to ask meanwhile, and would for nothing.
+bool sim_behaving_held(struct sim_shard *shard, uint32_t device, uint32_t now_ms);
 // A wake begins: opens the app when a session is due and there is a place.
 void sim_behaving_wake(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us);
 // One turn after the runtime's tick. True: the runtime has something to do at once.
@@ -137,7 +140,7 @@ uint32_t sim_behaving_next_ms(const struct sim_shard *shard, uint32_t device);
 void sim_behaving_drop(struct sim_shard *shard, struct sim_awake *awake, bool in_order);
 // What the runtime reports of runs; see struct dev_ports.
 void sim_behaving_ports(struct sim_awake *awake);
-// The run's input, queries and results, for sim_runner_run.
+// Whose run it is, its input, queries and results, for sim_runner_run.
 struct sim_run_data sim_behaving_data(const struct sim_awake *awake);
 
 // ---- fleet_pipeline.c

@@ -10,6 +10,7 @@
 #include "run/device_story.h"
 
 #include "base/check.h"
+#include "bytes/bytes_lines.h"
 #include "base/prng.h"
 
 #include <stdio.h>
@@ -44,19 +45,24 @@ struct sim_awake *sim_shard_awake(const struct sim_shard *shard, uint32_t device
                      : NULL;
 }
 
-void sim_device_ready(struct sim_shard *shard, struct sim_awake *awake)
+static void line_up(struct sim_line *line, struct sim_awake *awake)
 {
     if (awake->ready) {
         return;
     }
     awake->ready = true;
     awake->next = NULL;
-    if (shard->ready_last != NULL) {
-        shard->ready_last->next = awake;
+    if (line->last != NULL) {
+        line->last->next = awake;
     } else {
-        shard->ready_first = awake;
+        line->first = awake;
     }
-    shard->ready_last = awake;
+    line->last = awake;
+}
+
+void sim_device_ready(struct sim_shard *shard, struct sim_awake *awake)
+{
+    line_up(&shard->ready, awake);
 }
 
 // Gives the slot back. The runtime's memory is simply forgotten, as by a kill.
@@ -68,6 +74,7 @@ void sim_device_drop(struct sim_shard *shard, struct sim_awake *awake)
             awake->exchanges[i].open = false;
         }
     }
+    sim_bytes_lines_left(shard->bytes, awake->device);
     sim_behaving_drop(shard, awake, false);
     sim_faults_drop(&awake->faulty);
     sim_device_vacate(awake);
@@ -251,6 +258,7 @@ static void slot_prepare(struct sim_shard *shard, struct sim_awake *awake, uint3
         awake->kill_after = 1 + (uint32_t)(draw % KILL_TICKS_SPREAD);
     }
     awake->clock_off_us = clock_off_us(shard, number);
+    sim_bytes_lines_left(shard->bytes, index); // what came once more while it slept began one
     sim_awake_ports(awake);
     sim_behaving_ports(awake);
     const struct sim_faults_waker waker = {.index = number,
@@ -429,34 +437,6 @@ static bool exclusive_ok(struct sim_shard *shard, const struct sim_awake *awake,
     return ok;
 }
 
-// How long a run takes in virtual time: the same on every machine.
-static uint64_t run_us(const struct sim_shard *shard, struct sim_awake *awake)
-{
-    uint64_t number = sim_shard_index(shard, awake->device);
-    uint64_t draw = sim_draw(shard->options->seed + shard->devices[awake->device].wakes, number,
-                             SIM_STREAM_RUN_TIME);
-    return sim_faults_run_us(&awake->faulty, SIM_RUN_US_MIN + draw % SIM_RUN_US_SPREAD);
-}
-
-// `plain`: the files are verified and nothing is injected, so in virtual time the run may be one
-// that another device has made.
-static void run_on_vm(struct sim_shard *shard, struct sim_awake *awake, bool plain,
-                      struct sim_task_end *end)
-{
-    const struct sim_checks *checks = &shard->runner.checks;
-    const struct sim_runs *runs = &shard->runner.runs;
-    struct sim_run_data data = sim_behaving_data(awake);
-    uint64_t compared = checks->compared + runs->compared;
-    uint64_t mismatches = checks->mismatches + runs->mismatches;
-    data.real = awake->real;
-    data.runtime = awake->runtime;
-    data.virtual_time = shard->virtual_time;
-    data.shares = shard->virtual_time && plain && awake->active == NULL;
-    sim_runner_run(&shard->runner, &shard->job.job, &data, end);
-    shard->ledger.counters.real_compared += checks->compared + runs->compared - compared;
-    shard->ledger.counters.memo_mismatches += checks->mismatches + runs->mismatches - mismatches;
-}
-
 // Runs the job that the runtime asked for. False when the device was killed by it.
 static bool run_job(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
 {
@@ -484,11 +464,12 @@ static bool run_job(struct sim_shard *shard, struct sim_awake *awake, uint64_t n
         kill_device(shard, awake, now_us);
         return false;
     }
-    struct sim_task_end end;
-    run_on_vm(shard, awake, verified && rule == NULL, &end);
-    if (shard->virtual_time) { // what the script took here says nothing of a phone
-        end.end.duration_us = run_us(shard, awake) + end.waited_us;
+    if (sim_faults_run_killed(&awake->faulty)) {
+        kill_device(shard, awake, now_us);
+        return false;
     }
+    struct sim_task_end end;
+    sim_device_run(awake, verified && rule == NULL, &end);
     uint32_t delay_ms = 0;
     if (rule != NULL && injected(job, rule, &end, &delay_ms)) {
         awake->late_end = shard->ledger.alloc->alloc(shard->ledger.alloc->ctx, sizeof(end));
@@ -520,6 +501,7 @@ static void late_end_due(struct sim_shard *shard, struct sim_awake *awake, uint6
 static void set_timer(struct sim_shard *shard, struct sim_awake *awake, uint64_t next_us)
 {
     uint32_t due = SIM_WHEEL_NONE;
+    next_us = sim_faults_timer_us(&awake->faulty, next_us, false);
     if (next_us != UINT64_MAX) {
         uint64_t ms = next_us > shard->start_us ? (next_us - shard->start_us + 999) / 1000 : 0;
         due = ms < SIM_WHEEL_NONE ? (uint32_t)ms : SIM_WHEEL_NONE - 1;
@@ -581,20 +563,27 @@ static uint64_t failed_due_ms(struct sim_shard *shard, const struct sim_awake *a
     return sim_shard_ms(shard, now_us) + mean_ms / 2 + draw % mean_ms;
 }
 
+// When the system starts a device that asked it to at `due_ms`, or later where it may not yet.
+static uint64_t alarm_ms(const struct sim_shard *shard, struct sim_awake *awake, uint64_t due_ms)
+{
+    uint64_t due_us = shard->start_us + due_ms * 1000;
+    return (sim_faults_timer_us(&awake->faulty, due_us, true) - shard->start_us) / 1000;
+}
+
 // When a device that goes to sleep wakes: `next_us` is when its runtime has something to do.
-static uint32_t sleeps_until_ms(struct sim_shard *shard, const struct sim_awake *awake,
-                                uint64_t next_us)
+static uint32_t sleeps_until_ms(struct sim_shard *shard, struct sim_awake *awake, uint64_t next_us)
 {
     uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
     uint64_t due_ms = next_us == UINT64_MAX
                           ? (uint64_t)sim_shard_ms(shard, now_us) + SLEEP_MS_DEFAULT
                           : (next_us - shard->start_us) / 1000;
+    due_ms = alarm_ms(shard, awake, due_ms);
     uint32_t session_ms = sim_behaving_next_ms(shard, awake->device);
     due_ms = session_ms < due_ms ? session_ms : due_ms;
     uint32_t business_ms = sim_business_next_ms(shard, awake->device);
     due_ms = business_ms < due_ms ? business_ms : due_ms;
     due_ms = wakes_ms(shard, awake, due_ms);
-    uint64_t failed_ms = failed_due_ms(shard, awake, now_us);
+    uint64_t failed_ms = alarm_ms(shard, awake, failed_due_ms(shard, awake, now_us));
     due_ms = failed_ms > due_ms ? failed_ms : due_ms;
     return due_ms < SIM_WHEEL_NONE ? (uint32_t)due_ms : SIM_WHEEL_NONE - 1;
 }
@@ -671,19 +660,23 @@ void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t 
         return;
     }
     set_timer(shard, awake, next_us);
+    sim_device_rest(awake, next_us);
 }
 
 void sim_device_timer(struct sim_shard *shard, uint32_t device, uint64_t now_us)
 {
     struct sim_awake *awake = sim_shard_awake(shard, device);
-    sim_device_unfold(awake);
+    // Who only has its turn is unfolded then.
     if (awake->run_late && sim_shard_ms(shard, now_us) >= awake->end_due_ms) {
+        sim_device_unfold(awake);
         late_end_due(shard, awake, now_us);
     }
-    if (awake->enrolling == NULL) {
+    if (awake->enrolling == NULL && shard->behaving != NULL) {
+        sim_device_unfold(awake);
         sim_behaving_wake(shard, awake, now_us);
     }
-    sim_device_ready(shard, awake);
+    // In virtual time nobody waits for another one's turn.
+    line_up(shard->virtual_time ? &shard->ready : &shard->due, awake);
 }
 
 // ---- Answers ----

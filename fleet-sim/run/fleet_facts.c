@@ -124,7 +124,7 @@ bool sim_fleet_rests(struct sim_shard *const *shards, uint32_t count,
 {
     const struct sim_ledger *ledgers[SIM_SHARDS_MAX];
     struct sim_ends ends;
-    uint64_t astray = 0;
+    struct sim_astray astray;
     uint64_t devices = 0;
     base_assert(count <= SIM_SHARDS_MAX);
     if (!view->known) {
@@ -137,7 +137,7 @@ bool sim_fleet_rests(struct sim_shard *const *shards, uint32_t count,
     sim_ends_count(ledgers, count, &ends);
     uint8_t version = sim_versions_find(shards[0]->versions, wire_task_id(base_str_of(view->task)),
                                         base_str_of(view->version));
-    return sim_ends_astray(&ends, view->state, version, &astray) && astray == 0 &&
+    return sim_ends_astray(&ends, view->state, version, &astray) && astray.count == 0 &&
            ends.devices == devices;
 }
 

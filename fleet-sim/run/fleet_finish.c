@@ -22,6 +22,33 @@ uint8_t sim_focus_version(const struct sim_counters *counters)
     return focus;
 }
 
+void sim_fleet_latencies(struct sim_shard *const *shards, uint32_t count,
+                         struct sim_run_result *result)
+{
+    struct sim_latencies *to = &result->latencies;
+    base_hist_init(&to->lag_us);
+    base_hist_init(&to->checkin_us);
+    base_hist_init(&result->offer_to_run_us);
+    base_hist_init(&result->cloud_us);
+    for (uint32_t k = 0; k < SIM_EXCHANGE_KIND_COUNT; k++) {
+        base_hist_init(&to->request_us[k]);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const struct sim_shard *shard = shards[i];
+        base_hist_merge(&to->lag_us, &shard->latencies.lag_us);
+        base_hist_merge(&to->checkin_us, &shard->latencies.checkin_us);
+        for (uint32_t k = 0; k < SIM_EXCHANGE_KIND_COUNT; k++) {
+            base_hist_merge(&to->request_us[k], &shard->latencies.request_us[k]);
+        }
+        base_hist_merge(&result->offer_to_run_us, &shard->ledger.offer_to_run_us);
+        if (shard->runner.cloud.cloud != NULL) {
+            base_hist_merge(&result->cloud_us, shard->runner.cloud.took_us);
+        }
+        result->store_bytes += sim_store_bytes(shard->store);
+        sim_states_merge(&result->states, sim_store_states(shard->store));
+    }
+}
+
 struct sim_mining *sim_mine(struct sim_shard *const *shards, uint32_t count, uint8_t version,
                             struct sim_slice *out_slice)
 {

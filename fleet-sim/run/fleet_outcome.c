@@ -634,12 +634,19 @@ static void ends_judge(struct sim_run_result *result)
         result->rollout_count > 0 ? &result->rollouts[result->rollout_count - 1] : NULL;
     double since_s = result->changed_s > plan->until_s ? result->changed_s : plan->until_s;
     bool time = result->rested || result->duration_s - since_s >= SIM_ENDS_WITHIN_S;
-    uint64_t astray = 0;
+    struct sim_astray astray;
     if (last == NULL || plan->until_s == 0 || !time || result->interrupted) {
         return;
     }
-    if (sim_ends_astray(&result->ends, last->seen.state, last->version, &astray)) {
-        sim_ledger_judge_ends(&result->verdict, astray, result->ends.devices);
+    if (!sim_ends_astray(&result->ends, last->seen.state, last->version, &astray)) {
+        return;
+    }
+    sim_ledger_judge_ends(&result->verdict, astray.count, result->ends.devices);
+    if (astray.count > 0) {
+        const struct sim_population population = sim_options_population(result->options);
+        struct sim_oracle_result *ended = &result->verdict.oracle[SIM_ORACLE_ENDED];
+        ended->names_device = true;
+        ended->device = sim_options_index(result->options, &population, astray.first);
     }
 }
 

@@ -6,7 +6,6 @@
 #include "base/alloc.h"
 #include "base/carve.h"
 #include "base/check.h"
-#include "base/clock.h"
 
 #include <string.h>
 
@@ -172,7 +171,8 @@ static enum base_status tunnel_boot(struct sim_active *active, struct base_carve
     size_t size = dev_tunnel_bytes(&config);
     BASE_TRY(dev_tunnel_init(base_carve(carver, 1, size), size, &config, &ports, &active->tunnel));
     BASE_TRY(dev_tunnel_boot(active->tunnel, now_us));
-    dev_tunnel_set_wall(active->tunnel, now_us, base_clock_wall_us() / 1000);
+    const struct base_clock_port *clock = &active->shard->clock;
+    dev_tunnel_set_wall(active->tunnel, now_us, clock->wall_us(clock->ctx) / 1000);
     struct dev_tunnel_stats stats;
     dev_tunnel_stats(active->tunnel, &stats);
     for (unsigned i = 0; i < WIRE_TUNNEL_CLASSES; i++) {
@@ -263,6 +263,7 @@ void sim_active_declare(struct sim_active *active)
                              declared->count) == BASE_OK) {
         active->declared = mark;
         active->has_declared = true;
+        posix_declared_keep(runtime, active->pipeline, active->clock_us);
         active->row_count = 0;
         active->fresh.count = 0;
         for (uint32_t i = 0; i < declared->count; i++) {

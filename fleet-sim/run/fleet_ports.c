@@ -4,6 +4,8 @@
 // The crypto port here stands in front of the shard's memo or, on devices that do everything for
 // real, the real implementation; it also sees every signature that verified, which is how the
 // ledger knows what was offered to whom and what anybody may run (fleet_statement.c).
+#include "run/fleet_run.h"
+#include "run/fleet_behaviour.h"
 #include "run/fleet_enrol.h"
 
 #include "run/device_story.h"
@@ -332,6 +334,44 @@ static void task_cancel(void *ctx, uint32_t run)
     }
 }
 
+// How long a run takes in virtual time: the same on every machine.
+static uint64_t run_us(const struct sim_shard *shard, struct sim_awake *awake)
+{
+    uint64_t draw = sim_draw(shard->options->seed + shard->devices[awake->device].wakes,
+                             awake->index, SIM_STREAM_RUN_TIME);
+    return sim_faults_run_us(&awake->faulty, SIM_RUN_US_MIN + draw % SIM_RUN_US_SPREAD);
+}
+
+static void run_on_vm(struct sim_shard *shard, const struct sim_run_data *data,
+                      struct sim_task_end *end)
+{
+    const struct sim_checks *checks = &shard->runner.checks;
+    const struct sim_runs *runs = &shard->runner.runs;
+    uint64_t compared = checks->compared + runs->compared;
+    uint64_t mismatches = checks->mismatches + runs->mismatches;
+    sim_runner_run(&shard->runner, &shard->job.job, data, end);
+    shard->ledger.counters.real_compared += checks->compared + runs->compared - compared;
+    shard->ledger.counters.memo_mismatches += checks->mismatches + runs->mismatches - mismatches;
+}
+
+void sim_device_run(struct sim_awake *awake, bool plain, struct sim_task_end *end)
+{
+    struct sim_shard *shard = awake->shard;
+    struct sim_run_data data = sim_behaving_data(awake);
+    memset(end, 0, sizeof(*end));
+    data.slower = sim_faults_slower(&awake->faulty);
+    data.shares = shard->virtual_time && plain && awake->active == NULL && data.slower == 1;
+    if (sim_faults_heap_refused(&awake->faulty, shard->job.manifest.heap_kib)) {
+        sim_task_end_set(end, WIRE_OUTCOME_FAIL_MEMORY, 0, base_status_text(BASE_ERR_NOMEM));
+    } else {
+        run_on_vm(shard, &data, end);
+    }
+    if (shard->virtual_time) { // what the script took here says nothing of a phone
+        end->end.duration_us = run_us(shard, awake) * data.slower + end->waited_us;
+        end->end.phases = (struct dev_task_phases){.prepare_us = 0};
+    }
+}
+
 static uint64_t awake_mono(void *ctx)
 {
     const struct base_clock_port *clock = &((struct sim_awake *)ctx)->shard->clock;
@@ -343,6 +383,19 @@ static uint64_t awake_wall(void *ctx)
     struct sim_awake *awake = ctx;
     const struct base_clock_port *clock = &awake->shard->clock;
     return sim_faults_wall_us(&awake->faulty, clock->wall_us(clock->ctx) + awake->clock_off_us);
+}
+
+// What its app hands to a run: the fleet's, so that nothing is to be given back.
+static const struct dev_blob_set *blobs_hold(void *ctx, struct base_str task)
+{
+    const struct sim_awake *awake = ctx;
+    (void)task;
+    return sim_given_of(awake->shard->given, awake->id);
+}
+
+static void blobs_release(void *ctx, const struct dev_blob_set *set)
+{
+    (void)ctx, (void)set;
 }
 
 void sim_awake_ports(struct sim_awake *awake)
@@ -358,7 +411,40 @@ void sim_awake_ports(struct sim_awake *awake)
                    .hash_end = hash_end,
                    .verify = verify},
         .task = {.ctx = awake, .start = task_start, .cancel = task_cancel},
+        .blobs = {.ctx = awake, .hold = blobs_hold, .release = blobs_release},
     };
     awake->ports.storage.state_save = state_save;
     awake->ports.storage.state_load = state_load;
+}
+
+// ---- Models in the cloud
+
+static void cloud_in_order(void *ctx)
+{
+    sim_shard_in_order(ctx);
+}
+
+enum base_status sim_fleet_cloud(const struct sim_options *options, struct dev_model_store *models,
+                                 struct sim_cloud **out, struct base_error *error)
+{
+    const struct sim_cloud_options cloud = {.dir = options->cloud_models,
+                                            .call_ms = options->cloud_ms,
+                                            .load = options->cloud_load,
+                                            .store = models};
+    return cloud.dir[0] == '\0' ? BASE_OK : sim_cloud_new(&cloud, out, error);
+}
+
+enum base_status sim_shard_cloud(struct sim_shard *shard, struct sim_cloud *cloud,
+                                 struct base_error *error)
+{
+    if (cloud == NULL) {
+        return BASE_OK;
+    }
+    if (sim_cloud_side_init(&shard->runner.cloud, cloud, shard->count,
+                            &shard->ledger.counters.cloud) != BASE_OK) {
+        return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
+    }
+    shard->runner.cloud.ctx = shard;
+    shard->runner.cloud.in_order = cloud_in_order;
+    return BASE_OK;
 }

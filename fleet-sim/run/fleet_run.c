@@ -45,6 +45,8 @@ struct sim_fleet {
     struct sim_versions versions;
     struct sim_sessions sessions;
     struct dev_model_store *models; // of all shards
+    struct sim_cloud *cloud;        // likewise; NULL: there is none
+    struct sim_given *given;        // likewise
     struct sim_credentials *credentials;
     struct sim_shard *shards[SIM_SHARDS_MAX];
     uint32_t shard_count;
@@ -135,6 +137,10 @@ static enum base_status shards_init(struct sim_fleet *fleet, struct base_error *
     if (dev_model_store_new(0, &fleet->models) != BASE_OK) {
         return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
     }
+    BASE_TRY(sim_fleet_cloud(options, fleet->models, &fleet->cloud, error));
+    if (options->give[0] != '\0') {
+        BASE_TRY(sim_given_new(options->give, &fleet->given, error));
+    }
     const uint32_t shards = sim_options_shards(options);
     _Static_assert(SIM_THREADS_MAX <= SIM_SHARDS_MAX, "a place for each");
     for (uint32_t i = 0; i < shards; i++) {
@@ -154,7 +160,8 @@ static enum base_status shards_init(struct sim_fleet *fleet, struct base_error *
                                   base_status_text(status));
         }
         shard->runner.model_store = fleet->models;
-        BASE_TRY(sim_runner_cloud(&shard->runner, options->cloud_models, options->cloud_ms, error));
+        shard->given = fleet->given;
+        BASE_TRY(sim_shard_cloud(shard, fleet->cloud, error));
         if (options->local) {
             BASE_TRY(sim_local_load(shard, options, error));
         }
@@ -415,11 +422,14 @@ static bool all_played(const struct sim_fleet *fleet)
     return wanted && sums->sessions > 0 && sums->left == 0 && sums->active == 0;
 }
 
-// Nobody is there: no answer at all since the start.
+// Nobody is there: no answer at all since the start. Faults that end may be why for as long as they
+// last.
 static bool unanswered(const struct sim_fleet *fleet, double now_s)
 {
     const struct sim_counters *counters = &fleet->counters;
-    return !fleet->options->local && now_s >= SIM_UNANSWERED_S && counters->requests > 0 &&
+    const struct sim_fault_plan *faults = &fleet->options->faults;
+    double since_s = now_s - (faults->rule_count > 0 ? faults->until_s : 0);
+    return !fleet->options->local && since_s >= SIM_UNANSWERED_S && counters->requests > 0 &&
            counters->answers == 0;
 }
 
@@ -544,18 +554,6 @@ static void stop_shards(struct sim_fleet *fleet)
     }
 }
 
-static void merge_latencies(struct sim_run_result *result, const struct sim_shard *shard)
-{
-    base_hist_merge(&result->latencies.lag_us, &shard->latencies.lag_us);
-    base_hist_merge(&result->latencies.checkin_us, &shard->latencies.checkin_us);
-    for (uint32_t k = 0; k < SIM_EXCHANGE_KIND_COUNT; k++) {
-        base_hist_merge(&result->latencies.request_us[k], &shard->latencies.request_us[k]);
-    }
-    base_hist_merge(&result->offer_to_run_us, &shard->ledger.offer_to_run_us);
-    result->store_bytes += sim_store_bytes(shard->store);
-    sim_states_merge(&result->states, sim_store_states(shard->store));
-}
-
 static void count_simulated(struct sim_fleet *fleet)
 {
     _Static_assert(SIM_OUTCOMES == 1u << SIM_OUTCOME_BITS, "a place for any kind");
@@ -658,16 +656,10 @@ static void tell_about(struct sim_fleet *fleet)
 static void gather(struct sim_fleet *fleet)
 {
     struct sim_run_result *result = &fleet->result;
-    base_hist_init(&result->latencies.lag_us);
-    base_hist_init(&result->latencies.checkin_us);
-    base_hist_init(&result->offer_to_run_us);
-    for (uint32_t k = 0; k < SIM_EXCHANGE_KIND_COUNT; k++) {
-        base_hist_init(&result->latencies.request_us[k]);
-    }
+    sim_fleet_latencies(fleet->shards, fleet->shard_count, result);
     for (uint32_t i = 0; i < fleet->shard_count; i++) {
         result->ledgers[result->ledger_count++] = &fleet->shards[i]->ledger;
         sim_counters_merge(&result->counters, &fleet->shards[i]->ledger.counters);
-        merge_latencies(result, fleet->shards[i]);
     }
     result->options = fleet->options;
     result->versions = &fleet->versions;
@@ -723,6 +715,8 @@ static void fleet_free(struct sim_fleet *fleet)
         sim_shard_done(fleet->shards[i]);
         free(fleet->shards[i]);
     }
+    sim_cloud_free(fleet->cloud);
+    sim_given_free(fleet->given);
     dev_model_store_free(fleet->models);
     sim_credentials_close(fleet->credentials);
     sim_sessions_done(&fleet->sessions);

@@ -28,6 +28,9 @@ void sim_fleet_faults_gather(struct sim_shard *const *shards, uint32_t count,
 struct sim_fleet;
 struct sim_mining *sim_mine(struct sim_shard *const *shards, uint32_t count, uint8_t version,
                             struct sim_slice *out_slice);
+// Latencies of all shards, and what their stores came to.
+void sim_fleet_latencies(struct sim_shard *const *shards, uint32_t count,
+                         struct sim_run_result *result);
 // Devices that the focus version failed on, by how each failed first. After sim_mine.
 void sim_fleet_failing(struct sim_shard *const *shards, uint32_t count,
                        struct sim_run_result *result);
@@ -36,6 +39,14 @@ void sim_fleet_systems(struct sim_shard *const *shards, uint32_t count,
                        struct sim_run_result *result);
 // The version the report explains: the one that failed on most devices, else the last one that ran.
 uint8_t sim_focus_version(const struct sim_counters *counters);
+
+// fleet_ports.c: the cloud that the options have, if they have one (NULL), and a shard's side of
+// it. The codes of sim_cloud_new; NOMEM.
+BASE_NODISCARD enum base_status sim_fleet_cloud(const struct sim_options *options,
+                                                struct dev_model_store *models,
+                                                struct sim_cloud **out, struct base_error *error);
+BASE_NODISCARD enum base_status sim_shard_cloud(struct sim_shard *shard, struct sim_cloud *cloud,
+                                                struct base_error *error);
 
 // fleet_local.c: content of the simulate stage from a build folder into a shard's store, and its
 // responder.

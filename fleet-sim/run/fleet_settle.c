@@ -5,6 +5,7 @@
 #include "run/fleet_settle.h"
 
 #include "base/alloc.h"
+#include "virtual/core_tunnel.h"
 #include "wire/digest.h"
 
 #include <string.h>
@@ -131,6 +132,23 @@ static void shard_settle(struct settling *settling, const struct sim_shard *shar
     }
 }
 
+// What a gateway's side in this process took is all that devices hold for durable, and nothing that
+// nobody offered.
+static void taken_settle(struct sim_law *law)
+{
+    uint64_t durable = 0;
+    uint64_t offered = 0;
+    if (!law->told) {
+        return;
+    }
+    for (unsigned c = 0; c < WIRE_TUNNEL_CLASSES; c++) {
+        durable += law->classes[c].durable;
+        offered += law->classes[c].offered;
+    }
+    law->checked++;
+    law->broken += law->taken < durable || law->taken > offered ? 1 : 0;
+}
+
 enum base_status sim_settle(struct sim_shard *const *shards, uint32_t count, FILE *rows,
                             struct sim_law *out)
 {
@@ -151,7 +169,11 @@ enum base_status sim_settle(struct sim_shard *const *shards, uint32_t count, FIL
         }
         for (uint32_t i = 0; i < count; i++) {
             shard_settle(&settling, shards[i]);
+            out->told = out->told || shards[i]->tunnel != NULL;
+            out->taken +=
+                shards[i]->tunnel != NULL ? sim_core_tunnel_records(shards[i]->tunnel) : 0;
         }
+        taken_settle(out);
         status = BASE_OK;
     }
     alloc->release(alloc->ctx, settling.collect_memory);

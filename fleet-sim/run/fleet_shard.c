@@ -21,8 +21,8 @@
 #define CONNECT_WAIT_US     10000000
 #define PUBLISH_US          250000
 #define SERVE_US_MAX        50000 // of ready devices, in real time; then sockets have their turn
+#define SERVE_DUE_US        5000  // ... of those who are only due at least
 #define OUTCOMES_PER_DEVICE 8
-#define FOLDS_MAX           8  // runtimes that are folded where one comes
 #define SLOT_STEP           64 // a line of a cache; slots in large pages are an odd count of them
 
 void sim_device_config(const struct sim_options *options, struct dev_config *out)
@@ -47,7 +47,7 @@ void sim_device_config(const struct sim_options *options, struct dev_config *out
     out->cloud_calls_max = options->cloud_models[0] != '\0'; // a script makes one at a time
     // A kill during a run looks like a crash of the version. Killed at random, a device tries
     // again.
-    bool killed = options->kill_ppm > 0 || sim_fault_plan_has(&options->faults, SIM_FAULT_KILL);
+    bool killed = options->kill_ppm > 0 || sim_fault_plan_kills(&options->faults);
     out->crash_limit = killed ? SIM_CRASH_LIMIT_KILLS : 0;
 }
 
@@ -115,19 +115,11 @@ size_t sim_awake_used_bytes(const struct sim_options *options)
     return filled > 0 ? pages(filled - WIRE_META_BYTES_MAX + SIM_META_BYTES_EXPECTED) : 0;
 }
 
-// Of so many devices of a shard: a part, so that small fleets fold, too.
-static uint32_t rooms_warm(uint32_t devices)
-{
-    uint32_t part = devices / SIM_ROOMS_PART;
-    part = part < SIM_ROOMS_WARM ? part : SIM_ROOMS_WARM;
-    return part > SIM_ROOMS_LEAST ? part : SIM_ROOMS_LEAST;
-}
-
 size_t sim_rooms_used_bytes(const struct sim_options *options)
 {
     size_t runtime = 0;
     uint32_t shards = sim_options_shards(options);
-    size_t warm = (size_t)rooms_warm(options->devices / shards) * shards;
+    size_t warm = (size_t)sim_rooms_warm(options->devices / shards) * shards;
     size_t rooms = warm < options->devices ? warm : options->devices;
     return options->hints && filled_bytes(options, &runtime) > 0 ? rooms * runtime : 0;
 }
@@ -176,105 +168,6 @@ static void slots_done(struct sim_shard *shard)
     shard->slots = NULL;
     shard->slots_memory = NULL;
     sim_rooms_done(&shard->rooms);
-}
-
-// ---- Rooms
-
-static void warm_link(struct sim_shard *shard, struct sim_awake *awake)
-{
-    awake->warm_before = shard->warm_last;
-    awake->warm_next = NULL;
-    if (shard->warm_last != NULL) {
-        shard->warm_last->warm_next = awake;
-    } else {
-        shard->warm_first = awake;
-    }
-    shard->warm_last = awake;
-}
-
-static void warm_unlink(struct sim_shard *shard, struct sim_awake *awake)
-{
-    if (awake->warm_before != NULL) {
-        awake->warm_before->warm_next = awake->warm_next;
-    } else {
-        shard->warm_first = awake->warm_next;
-    }
-    if (awake->warm_next != NULL) {
-        awake->warm_next->warm_before = awake->warm_before;
-    } else {
-        shard->warm_last = awake->warm_before;
-    }
-}
-
-// May its runtime be out of the way? Nobody else may know a place in it.
-static bool is_apart(const struct sim_awake *awake)
-{
-    bool known = awake->active != NULL || awake->enrolling != NULL || awake->shadow_of != NULL;
-    return awake->runtime != NULL && !known && !awake->run_asked && !awake->run_late;
-}
-
-// Folds who was heard of longest ago, where rooms are many.
-static void rooms_spare(struct sim_shard *shard)
-{
-    uint32_t warm = rooms_warm(shard->count);
-    for (uint32_t i = 0; i < FOLDS_MAX && shard->rooms.taken >= warm; i++) {
-        struct sim_awake *awake = shard->warm_first;
-        warm_unlink(shard, awake);
-        if (is_apart(awake)) {
-            base_check((void *)awake->runtime == awake->room); // it begins where its memory does
-            awake->folded = sim_rooms_fold(&shard->rooms, awake->room);
-        }
-        if (awake->folded == NULL) {
-            warm_link(shard, awake);
-            continue;
-        }
-        awake->room = NULL;
-        awake->runtime = NULL; // nobody finds it by mistake
-    }
-}
-
-void *sim_device_memory(struct sim_awake *awake)
-{
-    struct sim_shard *shard = awake->shard;
-    if (!shard->options->hints) {
-        return (char *)awake + ((sizeof(*awake) + 15) & ~(size_t)15);
-    }
-    base_assert(awake->folded == NULL);
-    if (awake->room == NULL) {
-        rooms_spare(shard);
-        awake->room = sim_rooms_take(&shard->rooms);
-        warm_link(shard, awake);
-    }
-    return awake->room;
-}
-
-void sim_device_unfold(struct sim_awake *awake)
-{
-    struct sim_shard *shard = awake->shard;
-    if (awake->folded != NULL) {
-        base_assert(awake->room == NULL && awake->runtime == NULL);
-        rooms_spare(shard);
-        awake->room = sim_rooms_unfold(&shard->rooms, awake->folded);
-        awake->folded = NULL;
-        awake->runtime = awake->room;
-        warm_link(shard, awake);
-    } else if (awake->room != NULL) {
-        warm_unlink(shard, awake); // not to be folded itself
-        rooms_spare(shard);
-        warm_link(shard, awake);
-    }
-}
-
-void sim_device_vacate(struct sim_awake *awake)
-{
-    struct sim_rooms *rooms = &awake->shard->rooms;
-    if (awake->room != NULL) {
-        warm_unlink(awake->shard, awake);
-    }
-    sim_rooms_put(rooms, awake->room);
-    sim_rooms_forget(rooms, awake->folded);
-    awake->room = NULL;
-    awake->folded = NULL;
 }
 
 // Free slots are threaded in as they are first needed, so untouched memory stays untouched.
@@ -522,8 +415,9 @@ static void wake_due(struct sim_shard *shard, uint64_t now_us)
     while ((device = sim_wheel_pop(&shard->wheel, now_ms)) != SIM_WHEEL_NONE) {
         if (shard->devices[device].awake) {
             sim_device_timer(shard, device, now_us);
-        } else if (shard->waiting_first != SIM_WHEEL_NONE ||
-                   !wake(shard, device, intended_us(shard, device), now_us)) {
+        } else if (!sim_behaving_held(shard, device, now_ms) &&
+                   (shard->waiting_first != SIM_WHEEL_NONE ||
+                    !wake(shard, device, intended_us(shard, device), now_us))) {
             put_off(shard, device);
         }
     }
@@ -599,32 +493,46 @@ void sim_shard_publish(struct sim_shard *shard)
     base_hist_clear(&shard->window_checkin_us);
 }
 
+// Takes the first one out of the line.
+static struct sim_awake *line_pop(struct sim_line *line)
+{
+    struct sim_awake *awake = line->first;
+    line->first = awake->next;
+    line->last = line->first != NULL ? line->last : NULL;
+    awake->ready = false;
+    return awake;
+}
+
+// Those who are in the line now.
+static void serve_line(struct sim_shard *shard, struct sim_line *line, uint64_t until_us)
+{
+    uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
+    const struct sim_awake *last = line->last;
+    bool more = line->first != NULL;
+    while (more && now_us < until_us) {
+        struct sim_awake *awake = line_pop(line);
+        sim_device_turn(shard, awake, now_us);
+        now_us = shard->clock.mono_us(shard->clock.ctx);
+        more = awake != last && line->first != NULL;
+    }
+}
+
 // Where a crowd is ready at once, as after a hint to all, its requests do not wait for the last of
-// it: the gateway works on them meanwhile, and the figures of the run go on.
+// it: the gateway works on them meanwhile, and the figures of the run go on. Who has an answer goes
+// before who has something to begin, so that no more are under way than the gateway answers.
 static void serve_ready(struct sim_shard *shard)
 {
     uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
     uint64_t until_us = shard->virtual_time ? UINT64_MAX : now_us + SERVE_US_MAX;
-    struct sim_awake *last = shard->ready_last;
-    while (shard->ready_first != NULL) {
-        struct sim_awake *awake = shard->ready_first;
-        shard->ready_first = awake->next;
-        if (shard->ready_first == NULL) {
-            shard->ready_last = NULL;
-        }
-        awake->ready = false;
-        sim_device_turn(shard, awake, now_us);
-        now_us = shard->clock.mono_us(shard->clock.ctx);
-        if (awake == last || now_us >= until_us) {
-            break;
-        }
-    }
+    serve_line(shard, &shard->ready, until_us);
+    uint64_t least_us = shard->clock.mono_us(shard->clock.ctx) + SERVE_DUE_US;
+    serve_line(shard, &shard->due, until_us > least_us ? until_us : least_us);
 }
 
 // Time until something is due here, at most WAIT_US_MAX.
 static uint64_t wait_us(const struct sim_shard *shard, uint64_t now_us, uint64_t links_us)
 {
-    if (shard->ready_first != NULL || shard->local.first != NULL) {
+    if (shard->ready.first != NULL || shard->due.first != NULL || shard->local.first != NULL) {
         return 0;
     }
     uint64_t due_us = shard->virtual_time ? UINT64_MAX : now_us + WAIT_US_MAX;
@@ -740,9 +648,11 @@ uint64_t sim_shard_turn(struct sim_shard *shard)
 
 void sim_shard_end(struct sim_shard *shard)
 {
-    while (shard->ready_first != NULL) {
-        shard->ready_first->ready = false;
-        shard->ready_first = shard->ready_first->next;
+    while (shard->ready.first != NULL) {
+        (void)line_pop(&shard->ready);
+    }
+    while (shard->due.first != NULL) {
+        (void)line_pop(&shard->due);
     }
     for (uint32_t i = 0; i < shard->count; i++) {
         struct sim_awake *awake = sim_shard_awake(shard, i);

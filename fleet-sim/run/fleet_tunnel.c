@@ -4,6 +4,7 @@
 #include "run/fleet_behaviour.h"
 #include "run/fleet_enrol.h"
 
+#include "base/hash.h"
 #include "wire/digest.h"
 
 static struct sim_active *active_of(const struct sim_exchange *exchange, uint32_t *out_stream)
@@ -11,6 +12,15 @@ static struct sim_active *active_of(const struct sim_exchange *exchange, uint32_
     struct sim_awake *awake = exchange->owner;
     *out_stream = exchange->id;
     return awake->active;
+}
+
+// For the digest of a run in virtual time: what its streams said is part of the run.
+static void note_bytes(const struct sim_active *active, const uint8_t *bytes, size_t size)
+{
+    struct sim_shard *shard = active->shard;
+    if (shard->recorder.taking) {
+        sim_shard_note(shard, active->awake->index, SIM_EVENT_STREAM, base_hash64(bytes, size));
+    }
 }
 
 void sim_tunnel_head(struct sim_exchange *exchange, const struct dev_response_head *head,
@@ -30,6 +40,7 @@ void sim_tunnel_body(struct sim_exchange *exchange, const uint8_t *bytes, size_t
 {
     uint32_t stream;
     struct sim_active *active = active_of(exchange, &stream);
+    note_bytes(active, bytes, size);
     if (active->status[stream] == DEV_TUNNEL_STATUS_OPEN) { // of a refusal it is prose
         dev_tunnel_on_bytes(active->tunnel, stream, now_us, bytes, size);
     }
@@ -68,6 +79,7 @@ static enum base_status open_stream(void *ctx, uint32_t stream, uint8_t class_id
     active->streams[stream] = (struct sim_exchange){
         .owner = active->awake,
         .device = active->awake->device,
+        .index = active->awake->index,
         .id = stream,
         .started_us = shard->clock.mono_us(shard->clock.ctx),
         .kind = SIM_EXCHANGE_TUNNEL,
@@ -87,6 +99,7 @@ static enum base_status send_bytes(void *ctx, uint32_t stream, const uint8_t *by
     struct sim_active *active = ctx;
     const struct sim_transport *transport = &active->shard->transport;
     (void)early; // the connection is there already
+    note_bytes(active, bytes, size);
     return active->streams[stream].open && !active->past->kv->killed
                ? transport->write(transport->ctx, &active->streams[stream], bytes, size)
                : BASE_ERR_CLOSED;

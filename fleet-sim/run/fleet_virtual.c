@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/check.h"
+#include "bytes/bytes_gate.h"
 #include "base/hash.h"
 #include "base/os/output_file.h"
 #include "ports/shared_verify.h"
@@ -18,6 +19,7 @@
 #include "run/device_story.h"
 #include "virtual/core_folder.h"
 #include "virtual/core_gateway.h"
+#include "virtual/core_tunnel.h"
 #include "virtual/windows.h"
 
 #include <errno.h>
@@ -34,9 +36,11 @@ struct part {
     _Alignas(LINE) struct sim_virtual_clock clock;
     struct base_clock_port port;
     struct sim_shard *shard;
-    bool turned;      // since it published: else it has nothing to tell
-    uint64_t next_us; // when it has something to do by itself
+    struct sim_core_tunnel *tunnel; // of its streams; NULL: nobody behaves
+    bool turned;                    // since it published: else it has nothing to tell
+    uint64_t next_us;               // when it has something to do by itself
     struct sim_core_link link;
+    struct sim_bytes_lines bytes; // of its devices that speak them
 };
 
 struct sim_virtual {
@@ -46,6 +50,8 @@ struct sim_virtual {
     struct base_log log;
     struct part *parts;
     struct sim_core_link *links[SIM_SHARDS_MAX];
+    struct sim_bytes_lines *lines[SIM_SHARDS_MAX];
+    struct sim_bytes_gate gate; // the core's end of them
     uint32_t part_count;
     struct sim_delay_port delay;
     struct sim_virtual_clock core_clock;
@@ -69,6 +75,17 @@ struct sim_virtual {
 
 // ---- A window
 
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t streams_due_us(const struct part *part)
+{
+    const struct sim_core_tunnel *tunnel = part->shard->tunnel;
+    return tunnel != NULL ? sim_core_tunnel_due_us(tunnel) : UINT64_MAX;
+}
+
 // On any thread.
 static void run_shard(void *ctx, uint32_t worker, uint32_t task)
 {
@@ -76,10 +93,11 @@ static void run_shard(void *ctx, uint32_t worker, uint32_t task)
     struct part *part = &virtual->parts[task];
     part->shard->runner.vms = &virtual->vms[worker];
     sim_core_link_collect(&part->link);
+    sim_bytes_lines_collect(&part->bytes);
     uint64_t next_us = part->next_us;
     for (;;) {
-        uint64_t due_us = sim_core_link_due_us(&part->link);
-        next_us = due_us < next_us ? due_us : next_us;
+        next_us = least(next_us, least(sim_core_link_due_us(&part->link), streams_due_us(part)));
+        next_us = least(next_us, sim_bytes_lines_due_us(&part->bytes));
         if (next_us >= virtual->window_end_us) {
             break;
         }
@@ -87,7 +105,12 @@ static void run_shard(void *ctx, uint32_t worker, uint32_t task)
             sim_virtual_clock_move(&part->clock, next_us);
         }
         sim_core_link_deliver(&part->link);
+        if (part->shard->tunnel != NULL) {
+            sim_core_tunnel_deliver(part->shard->tunnel);
+        }
+        sim_bytes_lines_deliver(&part->bytes);
         next_us = sim_shard_turn(part->shard);
+        sim_bytes_lines_send(&part->bytes);
         part->turned = true;
     }
     part->next_us = next_us;
@@ -97,11 +120,6 @@ static void run_core(void *ctx)
 {
     struct sim_virtual *virtual = ctx;
     virtual->core_next_us = sim_core_gateway_run(virtual->gateway, virtual->window_end_us);
-}
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
 }
 
 // When something is due next, of messages that are posted too.
@@ -114,6 +132,8 @@ static uint64_t earliest_us(const struct sim_virtual *virtual)
         next_us = least(next_us, part->next_us);
         next_us = least(next_us, part->link.up[parity].due_us);
         next_us = least(next_us, part->link.down[parity].due_us);
+        next_us = least(next_us, part->bytes.up[parity].due_us);
+        next_us = least(next_us, part->bytes.down[parity].due_us);
     }
     return next_us;
 }
@@ -152,6 +172,13 @@ static void kill_core(struct sim_virtual *virtual)
         base_log_error(&virtual->log, "fleet", "the gateway's core is not restarted: %s",
                        error.text);
     }
+    for (uint32_t i = 0; i < virtual->part_count; i++) {
+        struct part *part = &virtual->parts[i];
+        if (part->shard->tunnel != NULL) {
+            sim_core_tunnel_cut(part->shard->tunnel, virtual->kill_us);
+            part->next_us = least(part->next_us, streams_due_us(part));
+        }
+    }
     virtual->core_next_us = sim_core_gateway_due_us(virtual->gateway);
     virtual->kill_us = UINT64_MAX;
     virtual->kills++;
@@ -178,7 +205,8 @@ static bool run_window(struct sim_virtual *virtual, uint64_t until_us)
         const struct part *part = &virtual->parts[i];
         // What was posted is taken out, whenever it arrives: the core writes there once more in the
         // window after this.
-        if (part->next_us < virtual->window_end_us || part->link.down[posted].sent.count > 0) {
+        if (part->next_us < virtual->window_end_us || part->link.down[posted].sent.count > 0 ||
+            part->bytes.down[posted].sent.count > 0) {
             tasks[count++] = i;
         }
     }
@@ -252,8 +280,11 @@ void sim_virtual_free(struct sim_virtual *virtual)
     }
     sim_windows_free(virtual->windows);
     sim_core_gateway_free(virtual->gateway);
+    sim_bytes_gate_done(&virtual->gate);
     for (uint32_t i = 0; i < virtual->part_count; i++) {
+        sim_bytes_lines_done(&virtual->parts[i].bytes);
         sim_core_link_done(&virtual->parts[i].link);
+        sim_core_tunnel_free(virtual->parts[i].tunnel);
     }
     sim_flight_memory_done(&virtual->flights);
     for (uint32_t i = 0; virtual->vms != NULL && i < virtual->options->threads; i++) {
@@ -281,7 +312,36 @@ void sim_virtual_share(const struct sim_virtual *virtual, struct sim_share *shar
     share->verify = virtual->verify;
 }
 
-static void part_attach(struct sim_virtual *virtual, uint32_t number, struct sim_shard *shard)
+// A few of them speak real bytes; the others' transport is the link.
+static enum base_status bytes_attach(struct sim_virtual *virtual, struct part *part)
+{
+    const struct sim_options *options = virtual->options;
+    const struct sim_bytes_lines_options lines = {
+        .shard = part->link.options.shard,
+        .seed = options->seed,
+        .devices = options->devices,
+        .wanted = options->byte_devices,
+        .first = part->shard->first,
+        .count = part->shard->count,
+        .clock = part->port,
+        .delay = virtual->delay,
+        .events = part->link.options.events,
+        .window = &virtual->window,
+        .link = &part->link,
+        .log = &virtual->log,
+    };
+    virtual->lines[lines.shard] = &part->bytes;
+    part->shard->transport = sim_core_link_transport(&part->link);
+    BASE_TRY(sim_bytes_lines_init(&part->bytes, &lines));
+    if (sim_bytes_lines_any(&part->bytes)) {
+        part->shard->bytes = &part->bytes;
+        part->shard->transport = sim_bytes_lines_transport(&part->bytes, &part->shard->transport);
+    }
+    return BASE_OK;
+}
+
+static enum base_status part_attach(struct sim_virtual *virtual, uint32_t number,
+                                    struct sim_shard *shard)
 {
     struct part *part = &virtual->parts[number];
     const struct sim_core_link_options link = {
@@ -300,9 +360,47 @@ static void part_attach(struct sim_virtual *virtual, uint32_t number, struct sim
     virtual->part_count++;
     part->shard = shard;
     part->next_us = part->clock.now_us;
-    shard->transport = sim_core_link_transport(&part->link);
+    enum base_status status = bytes_attach(virtual, part);
     shard->order = (struct sim_order){.ctx = virtual, .wait = in_order};
     sim_shard_begin(shard);
+    return status;
+}
+
+// The core's end of the connections; no door where no device speaks bytes.
+static struct sim_core_door gate_begin(struct sim_virtual *virtual)
+{
+    const struct sim_bytes_gate_options options = {
+        .clock = sim_virtual_clock_port(&virtual->core_clock),
+        .delay = virtual->delay,
+        .lines = virtual->lines,
+        .line_count = virtual->part_count,
+        .window = &virtual->window,
+        .recorder = &virtual->core_recorder,
+        .log = &virtual->log,
+    };
+    sim_bytes_gate_init(&virtual->gate, &options);
+    return virtual->options->byte_devices > 0 ? sim_bytes_gate_door(&virtual->gate)
+                                              : (struct sim_core_door){.open = NULL};
+}
+
+// Where devices behave, their streams have a gateway's side.
+static enum base_status tunnels_begin(struct sim_virtual *virtual, struct base_error *error)
+{
+    for (uint32_t i = 0; i < virtual->part_count; i++) {
+        struct part *part = &virtual->parts[i];
+        const struct sim_core_tunnel_options options = {
+            .clock = part->port,
+            .delay = virtual->delay,
+            .events = sim_device_events(part->shard),
+            .log = &virtual->log,
+        };
+        if (part->shard->behaving != NULL) {
+            BASE_TRY(sim_core_tunnel_new(&options, &part->tunnel, error));
+            part->shard->tunnel = part->tunnel;
+            part->link.options.tunnel = part->tunnel;
+        }
+    }
+    return BASE_OK;
 }
 
 static enum base_status threads_start(struct sim_virtual *virtual)
@@ -373,7 +471,9 @@ enum base_status sim_virtual_attach(struct sim_virtual *virtual, struct sim_shar
     virtual->delay = virtual->options->network_links ? sim_delay_network(&shards[0]->population)
                                                      : sim_delay_constant();
     for (uint32_t i = 0; i < sim_options_shards(virtual->options); i++) {
-        part_attach(virtual, i, shards[i]);
+        if (part_attach(virtual, i, shards[i]) != BASE_OK) {
+            return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
+        }
     }
     const struct sim_core_gateway_options options = {
         .dir = virtual->options->virtual_dir,
@@ -385,9 +485,11 @@ enum base_status sim_virtual_attach(struct sim_virtual *virtual, struct sim_shar
         .window = &virtual->window,
         .recorder = &virtual->core_recorder,
         .verify = virtual->options->own_signatures ? virtual->verify : NULL,
+        .door = gate_begin(virtual),
         .log = &virtual->log,
     };
     BASE_TRY(recorders_begin(virtual, error));
+    BASE_TRY(tunnels_begin(virtual, error));
     BASE_TRY(story_begin(virtual, error));
     BASE_TRY(sim_core_gateway_new(&options, &virtual->gateway, error));
     for (uint32_t i = 0; i < virtual->part_count; i++) {
@@ -526,6 +628,19 @@ static void gather_memory(const struct sim_virtual *virtual, struct sim_run_resu
     result->dormant_bytes = grown ? (double)(end_bytes - fixed_bytes) / (double)devices : 0;
 }
 
+static void gather_bytes(const struct sim_virtual *virtual, struct sim_run_result *result)
+{
+    result->bytes = virtual->gate.tally;
+    for (uint32_t i = 0; i < virtual->part_count; i++) {
+        sim_bytes_tally_add(&result->bytes, &virtual->parts[i].bytes.tally);
+    }
+    if (virtual->options->byte_devices > 0) {
+        const struct sim_bytes_tally *bytes = &result->bytes;
+        sim_ledger_judge_bytes(&result->verdict, bytes->mismatches, bytes->answers,
+                               bytes->mismatched);
+    }
+}
+
 static enum base_status story_end(struct sim_virtual *virtual, struct base_error *error)
 {
     char task[WIRE_TASK_NAME_MAX + 1] = "";
@@ -548,6 +663,7 @@ void sim_virtual_gather(struct sim_virtual *virtual, struct sim_run_result *resu
     struct base_error error = {.status = BASE_OK};
     sim_memory_look(&virtual->memory, sim_core_gateway_folder_bytes(virtual->gateway));
     gather_memory(virtual, result);
+    gather_bytes(virtual, result);
     result->unwritten = sim_core_gateway_unwritten(virtual->gateway);
     result->faults[SIM_FAULT_RESTART] += virtual->kills;
     if (gather_digest(virtual, result->digest, &error) != BASE_OK) {

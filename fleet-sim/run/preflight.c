@@ -4,6 +4,7 @@
 // is a parameter; sim_machine_read alone asks the system.
 #include "run/preflight.h"
 
+#include "run/fleet_behaviour.h"
 #include "run/fleet_memory.h"
 #include "run/fleet_metrics.h"
 #include "virtual/core_folder.h"
@@ -21,10 +22,21 @@
 #define DEDICATED_BYTES        (20 * 1024)
 #define DEDICATED_TLS_BYTES    (30 * 1024)
 #define KERNEL_SOCKET_BYTES    (12 * 1024)
-#define FIXED_BYTES            (11ull * 1024 * 1024) // the program and its libraries
-#define THREAD_BYTES           (12ull * 1024 * 1024) // tables of the content store, most of it
-#define SHARD_BYTES            (1180ull * 1024)      // of one in virtual time: timers, most of it
-#define MIB                    (1024.0 * 1024.0)
+// Of a device that speaks real bytes: a session, TLS and a context of it at one end, a session and
+// TLS at the other, and two pairs of sockets.
+#define BYTE_DEVICE_BYTES (256 * 1024)
+#define BYTE_DEVICE_FILES 4
+#define BYTE_SHARD_FILES  4                     // of a loop
+#define BYTE_GATE_BYTES   (8ull * 1024 * 1024)  // the transport of the gateway, most of it sessions
+#define FIXED_BYTES       (11ull * 1024 * 1024) // the program and its libraries
+#define THREAD_BYTES      (12ull * 1024 * 1024) // tables of the content store, most of it
+#define SHARD_BYTES       (1180ull * 1024)      // of one in virtual time: timers, most of it
+// Of users: their shard's tables and codecs; a device's store, and what a session leaves in it and
+// with the gateway. Of a pipeline's memory six tenths are touched: few tables of it ever fill.
+#define USERS_SHARD_BYTES  (1000ull * 1024)
+#define USER_BYTES         (3ull * 1024)
+#define USER_SESSION_BYTES (4608ull)
+#define MIB                (1024.0 * 1024.0)
 
 void sim_machine_read(struct sim_machine *out)
 {
@@ -59,6 +71,30 @@ static uint64_t fixed_bytes(const struct sim_options *options)
                                               : options->threads * THREAD_BYTES);
 }
 
+// Sessions that each user comes to, in the mean.
+static uint64_t user_sessions(const struct sim_options *options)
+{
+    uint32_t every_s = options->session_every_s > 0 ? options->session_every_s : 1;
+    uint64_t sessions = options->duration_s > 0 ? options->duration_s / every_s : 1;
+    sessions = sessions > 0 ? sessions : 1;
+    return options->sessions > 0 && (options->duration_s == 0 || options->sessions < sessions)
+               ? options->sessions
+               : sessions;
+}
+
+static uint64_t users_bytes(const struct sim_options *options)
+{
+    bool nobody = options->behaviour[0] == '\0' || strcmp(options->behaviour, "none") == 0;
+    uint64_t users = (uint64_t)options->devices * options->panel_ppm / 1000000;
+    uint64_t shards = sim_options_shards(options);
+    uint64_t places = options->active_max / shards * shards;
+    places = places > shards ? places : shards;
+    places = places < users ? places : users;
+    return nobody ? 0
+                  : places * (sim_active_bytes() / 10 * 6) + shards * USERS_SHARD_BYTES +
+                        users * (USER_BYTES + user_sessions(options) * USER_SESSION_BYTES);
+}
+
 static void compute(const struct sim_options *options, struct sim_budget *out)
 {
     memset(out, 0, sizeof(*out));
@@ -72,6 +108,10 @@ static void compute(const struct sim_options *options, struct sim_budget *out)
     out->sockets = (uint64_t)out->carriers + out->dedicated + (sockets ? 1 : 0);
     out->open_files = out->sockets + FILES_RESERVED +
                       (options->metrics_address[0] != '\0' ? SIM_METRICS_CLIENTS_MAX : 0);
+    if (options->byte_devices > 0) {
+        out->open_files += options->byte_devices * BYTE_DEVICE_FILES +
+                           (sim_options_shards(options) + 1) * BYTE_SHARD_FILES;
+    }
     out->source_addresses = out->sockets;
     // Memory of places is spent when a task takes them; the page that begins them is always, and so
     // are large pages. Of runtimes that are folded it is next to nothing.
@@ -89,16 +129,20 @@ static void compute(const struct sim_options *options, struct sim_budget *out)
          (options->enrols || options->credentials[0] != '\0' ? SIM_CREDENTIAL_RECORD_BYTES : 0));
     uint64_t dedicated_bytes = options->tls ? DEDICATED_TLS_BYTES : DEDICATED_BYTES;
     out->connection_bytes =
-        (uint64_t)out->carriers * CARRIER_BYTES + out->dedicated * dedicated_bytes;
+        (uint64_t)out->carriers * CARRIER_BYTES + out->dedicated * dedicated_bytes +
+        (options->byte_devices > 0
+             ? options->byte_devices * (uint64_t)BYTE_DEVICE_BYTES + BYTE_GATE_BYTES
+             : 0);
     uint64_t alone = options->real_every > 0 ? options->devices / options->real_every : 0;
     out->content_bytes = (sim_options_shards(options) + alone) * content_each(options);
     out->gateway_bytes =
         is_virtual(options) ? (uint64_t)options->devices * GATEWAY_BYTES_EXPECTED : 0;
     out->kernel_bytes = out->sockets * 2 * KERNEL_SOCKET_BYTES;
+    out->users_bytes = users_bytes(options);
     out->fixed_bytes = fixed_bytes(options);
     out->memory_bytes = out->awake_bytes + out->record_bytes + out->connection_bytes +
                         out->kernel_bytes + out->content_bytes + out->gateway_bytes +
-                        out->fixed_bytes;
+                        out->users_bytes + out->fixed_bytes;
     out->ramp_s = options->arrival_rate > 0 ? options->devices / options->arrival_rate : 0;
     if (options->arrivals != NULL) {
         out->ramp_s = sim_arrivals_span(options->arrivals);
@@ -120,8 +164,9 @@ enum base_status sim_preflight(const struct sim_options *options, const struct s
     if (most > machine->memory_bytes / 10 * 9) {
         return base_error_set(error, BASE_ERR_LIMIT,
                               "%.0f MiB needed, %.0f MiB available: fewer --devices, fewer "
-                              "--dedicated connections, a smaller --awake, fewer --tasks, or fewer "
-                              "--threads or devices that share nothing (--real-every)",
+                              "--dedicated connections, a smaller --awake, fewer --tasks, fewer "
+                              "users (--panel, --active, --sessions), or fewer --threads or "
+                              "devices that share nothing (--real-every)",
                               (double)most / MIB, (double)machine->memory_bytes / MIB);
     }
     return BASE_OK;
@@ -140,12 +185,12 @@ void sim_budget_print(const struct sim_budget *budget, const struct sim_options 
                   (unsigned long long)machine->open_files_max);
     (void)fprintf(file,
                   "  memory      %.0f MiB of %.0f (program %.0f, devices %.0f, awake %.0f, "
-                  "connections %.0f, kernel %.0f, content %.0f, gateway %.0f)\n",
+                  "connections %.0f, kernel %.0f, content %.0f, gateway %.0f, users %.0f)\n",
                   (double)budget->memory_bytes / MIB, (double)machine->memory_bytes / MIB,
                   (double)budget->fixed_bytes / MIB, (double)budget->record_bytes / MIB,
                   (double)budget->awake_bytes / MIB, (double)budget->connection_bytes / MIB,
                   (double)budget->kernel_bytes / MIB, (double)budget->content_bytes / MIB,
-                  (double)budget->gateway_bytes / MIB);
+                  (double)budget->gateway_bytes / MIB, (double)budget->users_bytes / MIB);
     if (!options->local) {
         (void)fprintf(
             file,

@@ -119,6 +119,22 @@ static uint32_t compared(const json_t *report)
     return bits;
 }
 
+// The device that the invariant in `broken` names.
+static void read_device(const json_t *report, struct sim_case_end *out)
+{
+    size_t index;
+    const json_t *oracle;
+    json_array_foreach(json_object_get(report, "oracles"), index, oracle)
+    {
+        const char *name = json_string_value(json_object_get(oracle, "name"));
+        const json_t *device = json_object_get(oracle, "device");
+        if (name != NULL && strcmp(name, out->broken) == 0 && json_is_integer(device)) {
+            (void)snprintf(out->device, sizeof(out->device), "%llu",
+                           (unsigned long long)json_integer_value(device));
+        }
+    }
+}
+
 void sim_case_read(const struct sim_child *child, int status, struct sim_case_end *out)
 {
     json_t *report = is_end(status) ? sim_child_report(child) : NULL;
@@ -132,5 +148,6 @@ void sim_case_read(const struct sim_child *child, int status, struct sim_case_en
     sim_child_said(child, out->said);
     const char *broken = report != NULL ? sim_report_broken(report, NULL) : "died";
     (void)snprintf(out->broken, sizeof(out->broken), "%s", broken != NULL ? broken : "");
+    read_device(report, out);
     json_decref(report);
 }

@@ -31,6 +31,7 @@ struct sim_case {
 struct sim_case_end {
     char broken[SIM_CASE_END_MAX]; // an invariant, by name; "died": no way for a run to end; or
                                    // empty
+    char device[SIM_CASE_END_MAX]; // index of one that broke it; empty: none is named
     int exit;                      // its status; -1: a signal ended it
     bool could_not;                // it could not be played: wrong words, files, memory
     bool nothing;                  // it was played, and no release reached devices to be judged

@@ -10,6 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
+// Kinds that came later stand behind these, so that a seed has the faults that it had before.
+#define FIRST_KINDS ((uint32_t)SIM_FAULT_DNS)
+
 // Rates in parts per million, of what is counted.
 static const uint32_t often_ppm[] = {1000, 5000, 20000, 50000, 100000, 300000};
 
@@ -49,8 +52,8 @@ void sim_swarm_draw(uint64_t seed, struct sim_case *out)
     base_assert(out->fault_count == 0);
     for (uint32_t i = 0; i < SIM_FAULT_KIND_COUNT && out->fault_count < SIM_FAULTS_MAX; i++) {
         // Begun anywhere, so that no kind is always among the last, for which there is no room.
-        enum sim_fault_kind kind =
-            (enum sim_fault_kind)((i + (families >> 32)) % SIM_FAULT_KIND_COUNT);
+        uint32_t first = (uint32_t)((i + (families >> 32)) % FIRST_KINDS);
+        enum sim_fault_kind kind = (enum sim_fault_kind)(i < FIRST_KINDS ? first : i);
         uint64_t draw = sim_draw(seed, 1 + kind, SIM_STREAM_SWARM);
         bool family = (families >> sim_fault_about(kind)->family & 1u) != 0;
         if (family && draw % 5 < 2) {

@@ -168,7 +168,8 @@ static void tell_end(struct swarm *swarm, struct job *job, const struct sim_case
     swarm->kept.ended++;
     if (end->broken[0] != '\0') {
         swarm->kept.failed++;
-        (void)fprintf(swarm->log, "seed %llu FAILED: %s\n  %s\n", seed, end->broken, line);
+        (void)fprintf(swarm->log, "seed %llu FAILED: %s%s%s\n  %s\n", seed, end->broken,
+                      end->device[0] != '\0' ? ", as on device " : "", end->device, line);
         return;
     }
     if (end->nothing) {

@@ -135,6 +135,20 @@ void sim_core_gateway_finish(struct gw_exchange *exchange)
 
 // ---- Steps
 
+static const struct sim_core_door *door_of(const struct sim_core_gateway *gateway)
+{
+    const struct sim_core_door *door = &gateway->options.door;
+    return door->open != NULL && gateway->core != NULL ? door : NULL;
+}
+
+// Of what is said through the door too, a commit comes a little later.
+static void wait_for_commit(struct sim_core_gateway *gateway)
+{
+    if (gateway->write_us == UINT64_MAX) {
+        gateway->write_us = now_us(gateway) + SIM_CORE_COMMIT_US;
+    }
+}
+
 static void handle(struct sim_core_gateway *gateway, struct sim_flight *flight)
 {
     if (now_us(gateway) < gateway->up_us) {
@@ -144,9 +158,7 @@ static void handle(struct sim_core_gateway *gateway, struct sim_flight *flight)
     note(gateway, flight, SIM_EVENT_HANDLED, hash_of_request(&flight->exchange.request));
     gw_core_handle(gateway->worker, &flight->exchange);
     pump(gateway);
-    if (gateway->write_us == UINT64_MAX) {
-        gateway->write_us = now_us(gateway) + SIM_CORE_COMMIT_US;
-    }
+    wait_for_commit(gateway);
 }
 
 static void write_all(struct sim_core_gateway *gateway)
@@ -168,6 +180,10 @@ uint64_t sim_core_gateway_due_us(const struct sim_core_gateway *gateway)
     uint64_t due = sim_flight_queue_due_us(&gateway->coming);
     due = gateway->tick_us < due ? gateway->tick_us : due;
     due = gateway->alarm_us < due ? gateway->alarm_us : due;
+    if (door_of(gateway) != NULL) {
+        uint64_t door = gateway->options.door.due_us(gateway->options.door.ctx);
+        due = door < due ? door : due;
+    }
     return gateway->write_us < due ? gateway->write_us : due;
 }
 
@@ -190,6 +206,15 @@ static void step(struct sim_core_gateway *gateway)
         gateway->tick_us = now + SIM_CORE_TICK_US;
         tick(gateway);
     }
+    const struct sim_core_door *door = door_of(gateway);
+    if (door != NULL) {
+        bool came = door->due_us(door->ctx) <= now;
+        door->step(door->ctx, now >= gateway->up_us);
+        pump(gateway);
+        if (came) {
+            wait_for_commit(gateway);
+        }
+    }
 }
 
 // What the shards posted in the window before.
@@ -201,6 +226,9 @@ static void collect(struct sim_core_gateway *gateway)
         if (sim_post_take(post, &gateway->coming) != BASE_OK) {
             base_log_error(gateway->options.log, "fleet", "out of memory: requests are lost");
         }
+    }
+    if (door_of(gateway) != NULL) {
+        gateway->options.door.collect(gateway->options.door.ctx);
     }
 }
 
@@ -328,6 +356,9 @@ static enum base_status core_open(struct sim_core_gateway *gateway, struct base_
         BASE_TRY(token_make(gateway, error));
     }
     gw_worker_on_alarm(gateway->worker, set_alarm, gateway);
+    if (options->door.open != NULL) {
+        BASE_TRY(options->door.open(options->door.ctx, gateway->core, gateway->folder.path, error));
+    }
     gw_core_set_ready(gateway->core, true);
     tick(gateway);
     return BASE_OK;
@@ -366,9 +397,18 @@ enum base_status sim_core_gateway_new(const struct sim_core_gateway_options *opt
 // What the core still has comes back before it goes.
 static void core_close(struct sim_core_gateway *gateway)
 {
+    const struct sim_core_door *door = door_of(gateway);
+    if (door != NULL) {
+        door->shut(door->ctx);
+    }
     if (gateway->worker != NULL) {
         gw_worker_alarm(gateway->worker);
         tick(gateway);
+    }
+    if (door != NULL) {
+        door->close(door->ctx);
+    }
+    if (gateway->worker != NULL) {
         gw_worker_free(gateway->worker);
         pump(gateway);
     }

@@ -5,8 +5,8 @@
 //
 // What is modelled: each message takes what `delay` of its link says, reports are durable
 // SIM_CORE_COMMIT_US after the first that waits, and the core's own work takes no time. Nothing is
-// read from the host's clock. One thread at a time. Hint streams and tunnels are not served: who
-// asks for one is told that there is none.
+// read from the host's clock. One thread at a time. Hint streams are not served: who asks for one
+// is told that there is none. Tunnels are a shard's (virtual/core_tunnel.h).
 #ifndef SIM_CORE_GATEWAY_H
 #define SIM_CORE_GATEWAY_H
 
@@ -23,6 +23,23 @@
 #define SIM_CORE_DEVICES_A_PEER 1024u    // that share an address, as behind the NAT of a provider
 
 struct sim_core_gateway;
+
+// Another way to the core, beside the links: connections whose bytes are real (bytes/bytes_gate.h).
+// Called on the core's thread. `open` NULL: there is none.
+struct sim_core_door {
+    void *ctx;
+    // There is a core, whose files are in this folder. NOMEM, IO, INVALID.
+    enum base_status (*open)(void *ctx, struct gw_core *core, const char *dir,
+                             struct base_error *error);
+    // The core dies: connections end, and what it has of them comes back to nobody.
+    void (*shut)(void *ctx);
+    void (*close)(void *ctx);   // it has given everything back, and is about to go
+    void (*collect)(void *ctx); // takes what was posted in the window before
+    // Does what is due, and carries on what the core said. Not `up`: whoever comes is turned away.
+    void (*step)(void *ctx, bool up);
+    uint64_t (*due_us)(const void *ctx); // when something is; UINT64_MAX: nothing is
+};
+
 struct sim_core_gateway_options {
     const char *dir;                    // data folder that is copied
     struct sim_virtual_clock *clock;    // its own
@@ -33,6 +50,7 @@ struct sim_core_gateway_options {
     const uint32_t *window;           // number of the window that is
     struct sim_recorder *recorder;    // takes what the core is asked and says
     struct sim_shared_verify *verify; // takes note of what the core signs; NULL: nobody does
+    struct sim_core_door door;
     const struct base_log *log;
 };
 

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "svc/core.h"
 #include "virtual/core_gateway.h"
+#include "virtual/core_tunnel.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -131,13 +132,12 @@ static uint64_t arrival_us(const struct sim_core_link *link, const struct sim_me
     return at_us + (us > delay->least_us ? us : delay->least_us);
 }
 
-static enum base_status start(void *ctx, struct sim_exchange *exchange,
-                              const struct dev_request *request)
+struct sim_flight *sim_core_link_ask(struct sim_core_link *link, const struct sim_exchange *asked,
+                                     const struct dev_request *request)
 {
-    struct sim_core_link *link = ctx;
     struct sim_flight *flight = flight_take(link);
     if (flight == NULL) {
-        return BASE_ERR_NOMEM;
+        return NULL;
     }
     struct gw_exchange *to = &flight->exchange;
     to->arena = &flight->arena;
@@ -145,9 +145,24 @@ static enum base_status start(void *ctx, struct sim_exchange *exchange,
     to->finish = sim_core_gateway_finish;
     to->request.method = request->method == DEV_METHOD_POST ? GW_METHOD_POST : GW_METHOD_GET;
     to->request.proven = &to->proven;
-    if (!keep(flight, request->path, &to->request.path) ||
-        !request_keep(flight, exchange, request)) {
+    if (!keep(flight, request->path, &to->request.path) || !request_keep(flight, asked, request)) {
         give_back(flight);
+        return NULL;
+    }
+    return flight;
+}
+
+void sim_core_link_forget(struct sim_flight *flight)
+{
+    give_back(flight);
+}
+
+static enum base_status start(void *ctx, struct sim_exchange *exchange,
+                              const struct dev_request *request)
+{
+    struct sim_core_link *link = ctx;
+    struct sim_flight *flight = sim_core_link_ask(link, exchange, request);
+    if (flight == NULL) {
         return BASE_ERR_NOMEM;
     }
     uint64_t at_us = now_us(link);
@@ -174,14 +189,36 @@ static enum base_status start(void *ctx, struct sim_exchange *exchange,
 
 static void cancel(void *ctx, struct sim_exchange *exchange)
 {
-    (void)ctx;
+    struct sim_core_link *link = ctx;
+    if (exchange->kind == SIM_EXCHANGE_TUNNEL) {
+        sim_core_tunnel_cancel(link->options.tunnel, exchange);
+        return;
+    }
     exchange->flight->asked = NULL;
     exchange->flight = NULL;
 }
 
+static enum base_status open_stream(void *ctx, struct sim_exchange *exchange,
+                                    struct base_str device, uint8_t class_id)
+{
+    struct sim_core_link *link = ctx;
+    (void)class_id; // HELLO says it
+    return link->options.tunnel != NULL
+               ? sim_core_tunnel_open(link->options.tunnel, exchange, device)
+               : BASE_ERR_CLOSED;
+}
+
+static enum base_status write_stream(void *ctx, struct sim_exchange *exchange, const uint8_t *bytes,
+                                     size_t size)
+{
+    struct sim_core_link *link = ctx;
+    return sim_core_tunnel_write(link->options.tunnel, exchange, bytes, size);
+}
+
 struct sim_transport sim_core_link_transport(struct sim_core_link *link)
 {
-    return (struct sim_transport){.ctx = link, .start = start, .cancel = cancel};
+    return (struct sim_transport){
+        .ctx = link, .start = start, .cancel = cancel, .open = open_stream, .write = write_stream};
 }
 
 void sim_core_link_answer(struct sim_flight *flight, uint64_t at_us, uint64_t sequence)
@@ -232,7 +269,7 @@ static struct base_str header_of(const struct gw_reply *reply, const char *name)
     return (struct base_str){NULL, 0};
 }
 
-static struct dev_response_head head_of(const struct gw_reply *reply)
+struct dev_response_head sim_core_link_head(const struct gw_reply *reply)
 {
     struct base_str coding = header_of(reply, "content-encoding");
     uint64_t retry_s = 0;
@@ -277,7 +314,7 @@ static void deliver(struct sim_flight *flight)
     bool served = !flight->died && (reply->kind == GW_REPLY_BYTES || reply->kind == GW_REPLY_BLOB);
     enum base_status unserved = flight->died ? BASE_ERR_IO : BASE_ERR_UNSUPPORTED;
     if (flight->asked != NULL && served) {
-        struct dev_response_head head = head_of(reply);
+        struct dev_response_head head = sim_core_link_head(reply);
         events->head(events->ctx, flight->asked, &head);
     }
     if (flight->asked != NULL && served) {

@@ -15,6 +15,7 @@
 #include "virtual/flight_queue.h"
 
 struct sim_core_gateway;
+struct sim_core_tunnel;
 
 #define SIM_LINK_LINE 64 // of a cache: shards and core write apart
 
@@ -28,6 +29,7 @@ struct sim_core_link_options {
     struct sim_flight_memory *flights;
     const struct base_log *log;
     struct sim_core_gateway *gateway; // set when there is one
+    struct sim_core_tunnel *tunnel;   // of the shard's streams; NULL: there are none
     uint32_t owner_bytes;             // of who asked, from its beginning: an answer touches them
 };
 
@@ -47,6 +49,13 @@ void sim_core_link_init(struct sim_core_link *link, const struct sim_core_link_o
 // After the core is gone. The flights stay, their memory's.
 void sim_core_link_done(struct sim_core_link *link);
 struct sim_transport sim_core_link_transport(struct sim_core_link *link);
+// What the core would be asked by this, and nothing of it is on its way: for who says it otherwise.
+// It lives until sim_core_link_forget. NULL: out of memory.
+struct sim_flight *sim_core_link_ask(struct sim_core_link *link, const struct sim_exchange *asked,
+                                     const struct dev_request *request);
+void sim_core_link_forget(struct sim_flight *flight);
+// What a device is told of a reply.
+struct dev_response_head sim_core_link_head(const struct gw_reply *reply);
 // Takes out what the core posted in the window before.
 void sim_core_link_collect(struct sim_core_link *link);
 // Tells the devices whose answers are there by now.

@@ -11,6 +11,7 @@
 #include "svc/access/credentials.h"
 #include "svc/tally/rollout_counts.h"
 #include "svc/rollout/simulation.h"
+#include "wire/cloud/cloud_counts.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -601,6 +602,27 @@ static json_t *state_list(uint16_t outcome_bits)
     return whole_take(states, state_count);
 }
 
+// Of decisions between device and cloud, since the version was activated; nothing where none was.
+static void cloud_show(json_t *root, const struct wire_figures *figures)
+{
+    struct wire_cloud_counts counts;
+    if (!wire_cloud_figures_get(figures, &counts)) {
+        return;
+    }
+    uint32_t p95_ms = WIRE_CLOUD_TIME_MS; // its answers' step of time
+    while (p95_ms < WIRE_CLOUD_TIME_MS_LAST &&
+           wire_cloud_later(&counts, p95_ms) * 20u > counts.answered) {
+        p95_ms *= 2;
+    }
+    (void)json_object_set_new(root, "cloud_asked", json_integer(counts.asked));
+    (void)json_object_set_new(root, "cloud_sent", json_integer(counts.sent));
+    (void)json_object_set_new(root, "cloud_answered", json_integer(counts.answered));
+    (void)json_object_set_new(root, "cloud_differed", json_integer(counts.differed));
+    if (counts.answered > 0 && wire_cloud_later(&counts, p95_ms) * 20u <= counts.answered) {
+        (void)json_object_set_new(root, "cloud_p95_ms", json_integer(p95_ms));
+    }
+}
+
 // What is 0 is not known, and left out.
 static json_t *figures_object(const struct wire_figures *figures)
 {
@@ -609,8 +631,11 @@ static json_t *figures_object(const struct wire_figures *figures)
     if (figures->name != 0) {                                                                      \
         (void)json_object_set_new(root, #name, json_integer(shown(figures->name)));                \
     }
-    WIRE_FIGURE_MAP(FIGURE_SHOW)
+    FIGURE_SHOW(heap_peak_bytes)
+    FIGURE_SHOW(left_out)
+    FIGURE_SHOW(privacy_refusals)
 #undef FIGURE_SHOW
+    cloud_show(root, figures);
     return root;
 }
 

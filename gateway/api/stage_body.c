@@ -15,6 +15,7 @@
 #include <string.h>
 
 #define ONE 1e6 // parts per million
+#define PPM 1000000u
 
 static uint32_t u32(uint64_t kept)
 {
@@ -242,6 +243,11 @@ static void fill_rest(const uint64_t *kept, struct pol_stage *out)
     out->on_fail = (enum pol_on_fail)kept[POL_STAGE_FIELD_ON_FAIL];
     out->on_pass = (enum pol_on_pass)kept[POL_STAGE_FIELD_ON_PASS];
     out->approval = kept[POL_STAGE_FIELD_APPROVAL] != 0;
+    out->cloud = (struct pol_fallback_limits){
+        .min_kept_ppm = PPM - u32(kept[POL_STAGE_FIELD_MAX_SENT]),
+        .min_agreed_ppm = u32(kept[POL_STAGE_FIELD_MIN_AGREED]),
+        .late_ms = u32(kept[POL_STAGE_FIELD_MAX_CLOUD_MS]),
+    };
 }
 
 enum base_status gw_stage_reach_parse(const struct gw_json_at *at, struct base_arena *arena,
@@ -339,7 +345,8 @@ json_t *gw_stage_body_view(const struct pol_stage *stage)
 {
     json_t *root = gate_object(&stage->gate);
     json_t *rest = json_pack(
-        "{s:o, s:I, s:o, s:I, s:I, s:I, s:I, s:f, s:o, s:b, s:f, s:f, s:o, s:I, s:I, s:s, s:s}",
+        "{s:o, s:I, s:o, s:I, s:I, s:I, s:I, s:f, s:o, s:b, s:f, s:f, s:o, s:I, s:I, s:s, s:s, "
+        "s:f, s:f, s:I}",
         "rate", rate_object(&stage->pace), "in_flight", (json_int_t)stage->pace.in_flight_max,
         "windows", window_list(stage), "execution_timeout_s",
         (json_int_t)stage->execution_timeout_s, "offline_expiry_s",
@@ -349,7 +356,9 @@ json_t *gw_stage_body_view(const struct pol_stage *stage)
         stage->shadow_slow_percent / 100.0, "max_memory", stage->shadow_memory_percent / 100.0,
         "tolerance", gw_tolerance_view(stage), "window_s", (json_int_t)stage->window_s, "guard_s",
         (json_int_t)stage->guard_s, "on_fail", pol_on_fail_name(stage->on_fail), "on_pass",
-        pol_on_pass_name(stage->on_pass));
+        pol_on_pass_name(stage->on_pass), "max_sent", (PPM - stage->cloud.min_kept_ppm) / ONE,
+        "min_agreed", stage->cloud.min_agreed_ppm / ONE, "max_cloud_ms",
+        (json_int_t)stage->cloud.late_ms);
 
     if (root != NULL && (rest == NULL || json_object_update_new(root, rest) != 0)) {
         json_decref(root);

@@ -64,6 +64,7 @@ static const struct {
     {"model", NULL, CLI_OPTION_VERSION, "A number from 1"},
     {"model", NULL, CLI_OPTION_STAGES, "Stages (JSON) instead of shadows, 1, 10 and 50 percent"},
     {"model", NULL, CLI_OPTION_REASON, "Why; kept in the release and in the audit log"},
+    {"task", "run", CLI_OPTION_WATCH, "Run again at each save in the folder, until interrupted"},
     {"task", "build", CLI_OPTION_VERSION,
      "Instead of task.json's; 9, 9.2, 2026.01 and 1.2.3.4 are versions too"},
 };

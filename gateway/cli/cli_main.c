@@ -167,11 +167,12 @@ static char *top_help(int key, const char *text, void *input)
     }
     fputs("Commands:\n", file);
     list_commands(file, NULL);
-    fputs("\n'walle GROUP COMMAND --help' shows the options and examples of one.\n"
-          "Exit codes: 0 done; 1 the rollout failed, was rolled back or killed; 2 usage; 3 no "
-          "gateway reached;\n4 refused by the gateway; 5 a local file, key or task is at fault; 6 "
-          "--timeout passed.",
-          file);
+    fputs(
+        "\n'walle GROUP COMMAND --help' shows the options and examples of one.\n"
+        "Exit codes: 0 done; 1 the rollout or release failed, was rolled back or killed;\n2 usage; "
+        "3 no gateway reached; 4 refused by the gateway; 5 a local file, key or task is at "
+        "fault;\n6 --timeout passed.",
+        file);
     fclose(file);
     return out; // argp frees it
 }

@@ -102,6 +102,14 @@ enum cli_exit cli_model_list(struct cli *cli)
     return code;
 }
 
+// Of how many callers the calls are, where each may count so often.
+static void print_callers(uint64_t count)
+{
+    if (count > 0) {
+        printf(", of %llu caller%s so far", (unsigned long long)count, count == 1 ? "" : "s");
+    }
+}
+
 static void print_questions(const json_t *release)
 {
     const json_t *questions = json_object_get(release, "questions");
@@ -113,10 +121,12 @@ static void print_questions(const json_t *release)
                cli_json_text(answer, "verdict", "?"),
                (unsigned long long)cli_json_u64(answer, "bad"),
                (unsigned long long)cli_json_u64(answer, "calls"));
+        print_callers(cli_json_u64(answer, "callers"));
         if (cli_json_u64(answer, "serving_calls") > 0) {
             printf("; of the serving version %llu of %llu",
                    (unsigned long long)cli_json_u64(answer, "serving_bad"),
                    (unsigned long long)cli_json_u64(answer, "serving_calls"));
+            print_callers(cli_json_u64(answer, "serving_callers"));
         }
         printf(" (%s)\n", cli_json_text(answer, "text", "?"));
     }

@@ -186,7 +186,7 @@ static void print_log_line(const json_t *item)
     rollout_show_failed(stdout, item);
     fputs(is_after_turn(item) ? ", with answers since it turned)" : ")", stdout);
     if (by[0] != '\0' || comment[0] != '\0') {
-        printf("  by %s: %s", by[0] != '\0' ? by : "-", comment);
+        printf("  by %s%s%s", by[0] != '\0' ? by : "-", comment[0] != '\0' ? ": " : "", comment);
     }
     putchar('\n');
 }

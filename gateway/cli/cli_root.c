@@ -682,7 +682,11 @@ enum cli_exit cli_root_push(struct cli *cli)
         code = read_root(cli->args[0], &file);
     }
     if (code == CLI_EXIT_OK) {
-        struct cli_call call = {"PUT", path, "application/octet-stream", file.bytes, file.size};
+        struct cli_call call = {.method = "PUT",
+                                .path = path,
+                                .content_type = "application/octet-stream",
+                                .body = file.bytes,
+                                .body_bytes = file.size};
         code = cli_http_call(cli, &call, &answer);
     }
     if (code == CLI_EXIT_OK && answer.status >= 400) {

@@ -139,6 +139,29 @@ static const char *leaves_word(struct base_str bytes)
     return uploads ? "undeclared" : "nothing";
 }
 
+// What the version says of how it runs beside others; NULL: nothing.
+static json_t *runs_object(struct base_str bytes)
+{
+    struct wire_declaration declaration;
+    if (bytes.size == 0 ||
+        wire_declaration_parse((const uint8_t *)bytes.data, bytes.size, &declaration) != BASE_OK ||
+        !wire_declared_runs_any(&declaration.runs)) {
+        return NULL;
+    }
+    const struct wire_declared_runs *runs = &declaration.runs;
+    json_t *object = json_object();
+    if (runs->priority > 0) {
+        (void)json_object_set_new(object, "priority", json_integer(runs->priority - 1));
+    }
+    if (runs->deadline_ms > 0) {
+        (void)json_object_set_new(object, "deadline_ms", json_integer(runs->deadline_ms));
+    }
+    if (runs->at_once > 0) {
+        (void)json_object_set_new(object, "at_once", json_integer(runs->at_once));
+    }
+    return object;
+}
+
 static json_t *build_object(const struct task_build *build)
 {
     char hex[WIRE_SHA256_HEX + 1];
@@ -162,7 +185,30 @@ static json_t *build_object(const struct task_build *build)
                                             (json_int_t)build->exclusive.files_bytes));
     }
     (void)json_object_set_new(root, "leaves", json_string(leaves_word(manifest->declaration)));
+    json_t *runs = runs_object(manifest->declaration);
+    if (runs != NULL) {
+        (void)json_object_set_new(root, "runs", runs);
+    }
     return root;
+}
+
+static void show_runs(const json_t *runs)
+{
+    if (runs == NULL) {
+        return;
+    }
+    fputs("  runs:", stdout);
+    if (json_object_get(runs, "priority") != NULL) {
+        printf(" priority %llu;", (unsigned long long)cli_json_u64(runs, "priority"));
+    }
+    if (json_object_get(runs, "deadline_ms") != NULL) {
+        printf(" over within %llu ms of when they are due;",
+               (unsigned long long)cli_json_u64(runs, "deadline_ms"));
+    }
+    if (json_object_get(runs, "at_once") != NULL) {
+        printf(" %llu at once;", (unsigned long long)cli_json_u64(runs, "at_once"));
+    }
+    fputs(" docs/DEVICE.md\n", stdout);
 }
 
 // One line, or JSON; takes `root`. Where uploads leave as they are, it is said.
@@ -183,6 +229,7 @@ static void show_build_take(const struct cli *cli, const char *verb, json_t *roo
                    (unsigned long long)cli_json_u64(exclusive, "files"),
                    (unsigned long long)cli_json_u64(exclusive, "bytes"));
         }
+        show_runs(json_object_get(root, "runs"));
         if (strcmp(cli_json_text(root, "leaves", ""), "undeclared") == 0) {
             fputs("  leaves devices: undeclared: uploads go as they are; \"leaves\" in task.json "
                   "says what may (docs/PIPELINE.md)\n",

@@ -7,8 +7,12 @@
 #include "cli/base/cli_files.h"
 #include "cli/base/cli_json.h"
 #include "cli/task/task_build.h"
+#include "cli/task/task_cloud.h"
 #include "cli/task/task_play.h"
+#include "cli/task/task_given.h"
+#include "cli/task/task_store_file.h"
 #include "cli/task/task_uploads.h"
+#include "cli/task/task_watch.h"
 
 #include "base/text/terminal.h"
 #include "model/model_store.h"
@@ -35,20 +39,25 @@ struct run {
     char scratch[CLI_PATH_MAX]; // where a source folder was built; empty: it was a build
     struct dev_vm_module modules[RUN_FILES_MAX];
     struct dev_vm_model models[RUN_FILES_MAX];
-    uint8_t *bytes[RUN_FILES_MAX]; // of both
+    struct dev_vm_bytes files[RUN_FILES_MAX];
+    uint8_t *bytes[RUN_FILES_MAX]; // of all three
     char names[RUN_FILES_MAX][WIRE_FILE_NAME_MAX + 1];
     uint32_t file_count;
     struct dev_model_store *model_store;
     struct dev_model_port model_port;
+    struct task_cloud cloud;
     struct dev_vm_cloud_port cloud_port;
+    struct task_store_file store; // --store
+    struct dev_vm_data_port store_port;
     json_t *attrs_root;
     struct wire_attrs attrs;
+    struct task_given given;
     char *input;
     size_t input_bytes;
     struct dev_vm_job job;
 };
 
-// A script or a model; other files are nothing to a run.
+// A script, a model or a data file.
 static enum base_status load_file(struct run *run, const char *folder,
                                   const struct wire_manifest_file *file, struct base_error *error)
 {
@@ -56,9 +65,6 @@ static enum base_status load_file(struct run *run, const char *folder,
     uint32_t index = run->file_count;
     size_t size = 0;
 
-    if (!is_script && file->kind != WIRE_FILE_MODEL) {
-        return BASE_OK;
-    }
     BASE_TRY(task_blob_read(folder, &file->digest, &run->bytes[index], &size, error));
     run->file_count++;
     // The name outlives the list of files it was read from.
@@ -67,6 +73,9 @@ static enum base_status load_file(struct run *run, const char *folder,
     if (is_script) {
         run->modules[run->job.module_count++] = (struct dev_vm_module){
             .name = base_str_of(run->names[index]), .mpy = run->bytes[index], .size = size};
+    } else if (file->kind == WIRE_FILE_DATA) {
+        run->files[run->job.file_count++] = (struct dev_vm_bytes){
+            .name = base_str_of(run->names[index]), .bytes = run->bytes[index], .size = size};
     } else {
         run->models[run->job.model_count++] =
             (struct dev_vm_model){.name = base_str_of(run->names[index]),
@@ -125,25 +134,6 @@ static enum base_status load_exclusive(const struct cli *cli, struct run *run,
     return BASE_OK;
 }
 
-// Asked when the version itself would let the call go: the script's VM looks at that first.
-static enum wire_cloud_why cloud_infer(void *ctx, const struct dev_vm_cloud_call *call,
-                                       struct dev_vm_cloud_end *out_end)
-{
-    const struct run *run = ctx;
-    (void)call;
-    (void)snprintf(out_end->detail, sizeof(out_end->detail), "%s",
-                   wire_leaves_declared(run->build.manifest.declaration)
-                       ? "`walle task run` makes no calls"
-                       : "the version has no \"leaves\" in task.json");
-    return WIRE_CLOUD_NOT_ALLOWED;
-}
-
-static struct dev_vm_cloud_state cloud_look(void *ctx, struct base_str model)
-{
-    (void)ctx, (void)model;
-    return (struct dev_vm_cloud_state){.why = WIRE_CLOUD_NOT_ALLOWED};
-}
-
 static enum base_status load_version(struct run *run, const char *folder, struct base_error *error)
 {
     BASE_TRY(task_build_load(folder, &run->build, error));
@@ -156,10 +146,11 @@ static enum base_status load_version(struct run *run, const char *folder, struct
     }
     run->job.modules = run->modules;
     run->job.models = run->models;
+    run->job.files = run->files;
     run->model_port = dev_model_store_port(run->model_store);
     run->job.model_port = &run->model_port;
-    run->cloud_port =
-        (struct dev_vm_cloud_port){.ctx = run, .infer = cloud_infer, .look = cloud_look};
+    run->cloud.declared = wire_leaves_declared(manifest->declaration);
+    run->cloud_port = task_cloud_port(&run->cloud);
     run->job.cloud = &run->cloud_port;
     run->job.entry = manifest->entry;
     run->job.config = manifest->config;
@@ -260,9 +251,21 @@ static enum base_status load_all(const struct cli *cli, struct run *run, struct 
     if (device != NULL && wire_device_parse(base_str_of(device), &run->job.device_id) != BASE_OK) {
         return base_error_set(error, BASE_ERR_INVALID, "--device takes 16 hex digits");
     }
+    run->cloud.cli = cli;
+    run->cloud.device_id = run->job.device_id;
     BASE_TRY(load_exclusive(cli, run, error));
     if (cli_given(cli, CLI_OPTION_ATTRS)) {
         BASE_TRY(load_attrs(run, cli->values[CLI_OPTION_ATTRS], error));
+    }
+    if (cli_given(cli, CLI_OPTION_STORE)) {
+        BASE_TRY(task_store_file_open(cli->values[CLI_OPTION_STORE], &run->store, error));
+        run->store_port = task_store_file_port(&run->store);
+        run->job.data = &run->store_port;
+    }
+    if (cli_given(cli, CLI_OPTION_GIVE)) {
+        BASE_TRY(task_given_load(cli->values[CLI_OPTION_GIVE], &run->given, error));
+        run->job.blobs = run->given.blobs;
+        run->job.blob_count = run->given.count;
     }
     if (cli_given(cli, CLI_OPTION_INPUT)) {
         uint8_t *bytes = NULL;
@@ -343,15 +346,27 @@ static json_t *given_json(struct base_str given)
     return json != NULL ? json : json_null();
 }
 
+static uint64_t finish_us(const struct dev_vm_result *result)
+{
+    return result->duration_us - result->prepare_us - result->model_us;
+}
+
+static json_t *phases_json(const struct dev_vm_result *result)
+{
+    return json_pack("{s:I, s:I, s:I}", "prepare_us", (json_int_t)result->prepare_us, "model_us",
+                     (json_int_t)result->model_us, "finish_us", (json_int_t)finish_us(result));
+}
+
 static json_t *result_json(const struct dev_vm_result *result)
 {
     const struct dev_vm_left_out *left_out = &result->left_out;
     return json_pack(
-        "{s:s, s:s, s:s, s:s, s:i, s:o, s:I, s:I, s:I, s:o, s:I, s:{s:I, s:I, s:I}, s:o}", "end",
-        dev_vm_end_name(result->end), "type", result->type, "message", result->message, "file",
-        result->file, "line", (int)result->line, "stack", stack_json(result->stack), "duration_us",
-        (json_int_t)result->duration_us, "instructions", (json_int_t)result->instructions,
-        "heap_peak_bytes", (json_int_t)result->heap_peak_bytes, "output",
+        "{s:s, s:s, s:s, s:s, s:i, s:o, s:I, s:o, s:I, s:I, s:o, s:I, s:{s:I, s:I, s:I}, s:o}",
+        "end", dev_vm_end_name(result->end), "type", result->type, "message", result->message,
+        "file", result->file, "line", (int)result->line, "stack", stack_json(result->stack),
+        "duration_us", (json_int_t)result->duration_us, "phases", phases_json(result),
+        "instructions", (json_int_t)result->instructions, "heap_peak_bytes",
+        (json_int_t)result->heap_peak_bytes, "output",
         json_stringn(result->output.data != NULL ? result->output.data : "", result->output.size),
         "output_cut", (json_int_t)result->output_cut, "left_out", "late",
         (json_int_t)left_out->late, "evicted", (json_int_t)left_out->evicted, "dropped",
@@ -387,6 +402,13 @@ static void print_result(const struct dev_vm_result *result)
     print_left_out(&result->left_out);
     printf("%llu us, heap peak %u bytes\n", (unsigned long long)result->duration_us,
            result->heap_peak_bytes);
+    if (result->model_us > 0) {
+        printf(
+            "until its first call of a model %llu us, to the end of its last one %llu us, behind "
+            "it %llu us\n",
+            (unsigned long long)result->prepare_us, (unsigned long long)result->model_us,
+            (unsigned long long)finish_us(result));
+    }
 }
 
 // What the version declares; nothing where it has no declaration.
@@ -592,12 +614,34 @@ static enum cli_exit play_version(const struct cli *cli, struct run *run, struct
     return playing.code;
 }
 
+// All --repeat runs; *out is the last one's result with the fastest time.
+static enum cli_exit run_repeated(struct run *run, struct dev_vm *vm, uint64_t repeat,
+                                  struct dev_vm_result *out)
+{
+    struct base_error error = {.status = BASE_OK};
+    struct dev_vm_result best = {.duration_us = UINT64_MAX};
+
+    for (uint64_t i = 0; i < repeat; ++i) {
+        enum base_status status = dev_vm_run(vm, &run->job, out);
+        if (status != BASE_OK) {
+            return cli_fail(CLI_EXIT_LOCAL, "the VM refuses the job: %s", base_status_text(status));
+        }
+        best = out->duration_us < best.duration_us ? *out : best;
+        if (run->store.path != NULL && task_store_file_ran(&run->store, out, &error) != BASE_OK) {
+            return cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
+        }
+    }
+    out->duration_us = best.duration_us;
+    out->prepare_us = best.prepare_us;
+    out->model_us = best.model_us;
+    return CLI_EXIT_OK;
+}
+
 static enum cli_exit run_version(const struct cli *cli, struct run *run)
 {
     struct dev_vm *vm = NULL;
     struct dev_vm_result result;
     uint64_t repeat = 1;
-    uint64_t best_us = UINT64_MAX;
     enum cli_exit code = cli_option_u64(cli, CLI_OPTION_REPEAT, 1, RUN_REPEAT_MAX, &repeat);
 
     if (code != CLI_EXIT_OK) {
@@ -605,6 +649,9 @@ static enum cli_exit run_version(const struct cli *cli, struct run *run)
     }
     if (cli_given(cli, CLI_OPTION_EVENTS) && cli_given(cli, CLI_OPTION_REPEAT)) {
         return cli_fail(CLI_EXIT_LOCAL, "--repeat is not for recorded events");
+    }
+    if (cli_given(cli, CLI_OPTION_EVENTS) && cli_given(cli, CLI_OPTION_STORE)) {
+        return cli_fail(CLI_EXIT_LOCAL, "--store is not for recorded events");
     }
     if (dev_vm_new(run->build.manifest.heap_kib, &vm) != BASE_OK) {
         return cli_fail(CLI_EXIT_LOCAL, "no memory for the script VM");
@@ -615,15 +662,8 @@ static enum cli_exit run_version(const struct cli *cli, struct run *run)
         return code;
     }
     memset(&result, 0, sizeof(result));
-    enum base_status status = BASE_OK;
-    for (uint64_t i = 0; i < (repeat > 0 ? repeat : 1) && status == BASE_OK; ++i) {
-        status = dev_vm_run(vm, &run->job, &result);
-        best_us = result.duration_us < best_us ? result.duration_us : best_us;
-    }
-    if (status != BASE_OK) {
-        code = cli_fail(CLI_EXIT_LOCAL, "the VM refuses the job: %s", base_status_text(status));
-    } else {
-        result.duration_us = best_us;
+    code = run_repeated(run, vm, repeat > 0 ? repeat : 1, &result);
+    if (code == CLI_EXIT_OK) {
         warn_of_uploads(run, &result);
         hint_at_events(run);
         show_result(cli, &result);
@@ -633,7 +673,7 @@ static enum cli_exit run_version(const struct cli *cli, struct run *run)
     return code;
 }
 
-enum cli_exit cli_task_run(struct cli *cli)
+static enum cli_exit run_once(struct cli *cli)
 {
     struct base_error error = {0};
     struct run *run = calloc(1, sizeof(*run));
@@ -651,7 +691,9 @@ enum cli_exit cli_task_run(struct cli *cli)
         free(run->bytes[i]);
     }
     dev_model_store_free(run->model_store);
+    task_cloud_done(&run->cloud);
     json_decref(run->attrs_root);
+    task_given_done(&run->given);
     free(run->input);
     task_build_done(&run->build);
     if (run->scratch[0] != '\0') {
@@ -659,4 +701,24 @@ enum cli_exit cli_task_run(struct cli *cli)
     }
     free(run);
     return code;
+}
+
+enum cli_exit cli_task_run(struct cli *cli)
+{
+    const char *folder = cli->args[0];
+
+    if (cli_given(cli, CLI_OPTION_GATEWAY) && cli_http_gateway_check(cli) != CLI_EXIT_OK) {
+        return CLI_EXIT_USAGE; // said; a script would be told that it is offline
+    }
+    if (!cli_given(cli, CLI_OPTION_WATCH)) {
+        return run_once(cli);
+    }
+    // Until the command is interrupted. The stamp is of before the run: what is saved during it
+    // starts the next one.
+    for (uint64_t stamp = task_watch_stamp(folder);;) {
+        (void)run_once(cli);
+        (void)fflush(stdout);
+        fputs("walle: waits for a save\n", stderr);
+        stamp = task_watch_wait(folder, stamp);
+    }
 }

@@ -11,10 +11,9 @@
 #include "http/conn_intro.h"
 #include "http/conn_io.h"
 #include "http/h1_door.h"
-#include "http/hint_stream.h"
+#include "http/lasting_streams.h"
 #include "http/loop/figure.h"
 #include "http/stream.h"
-#include "http/tunnel_stream.h"
 #include "http/worker.h"
 
 #include <netinet/in.h>
@@ -495,6 +494,11 @@ void gw_conn_drain(struct gw_conn *conn)
     for (struct gw_stream *stream = conn->lasting; stream != NULL; stream = stream->next) {
         if (stream->hints != NULL) {
             gw_hint_stream_finish(stream);
+        }
+    }
+    for (struct gw_stream *stream = conn->active; stream != NULL; stream = stream->next) {
+        if (stream->state == GW_STREAM_OPEN) {
+            gw_open_stream_drain(stream);
         }
     }
     gw_conn_mark(conn);

@@ -7,7 +7,7 @@
 #include "http/config/http_limits.h"
 #include "http/loop/figure.h"
 #include "http/stream.h"
-#include "http/tunnel_stream.h"
+#include "http/lasting_streams.h"
 #include "http/worker.h"
 
 #include <string.h>

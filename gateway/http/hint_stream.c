@@ -1,7 +1,7 @@
 // Hint streams: replies that stay open and carry a short server-sent event now and then. What waits
 // to be sent on one is at most GW_HINT_PENDING_MAX references to texts that many streams share, so
 // a publish to 200,000 streams holds its text once. Worker's thread.
-#include "http/hint_stream.h"
+#include "http/lasting_streams.h"
 
 #include "base/check.h"
 #include "http/conn.h"

@@ -6,14 +6,12 @@
 
 #include "base/alloc.h"
 #include "base/check.h"
-#include "base/clock.h"
 #include "http/config/http_limits.h"
 #include "http/conn.h"
-#include "http/hint_stream.h"
+#include "http/lasting_streams.h"
 #include "http/loop/figure.h"
 #include "http/proxy.h"
 #include "http/proxy_ride.h"
-#include "http/tunnel_stream.h"
 #include "http/worker.h"
 #include "svc/route.h"
 
@@ -25,10 +23,11 @@
 static const uint32_t next_states[GW_STREAM_STATE_COUNT] = {
     [GW_STREAM_HEADERS] = TO(BODY) | TO(HANDLING) | TO(REPLYING) | TO(CLOSED),
     [GW_STREAM_BODY] = TO(HANDLING) | TO(REPLYING) | TO(CLOSED),
-    [GW_STREAM_HANDLING] = TO(REPLYING) | TO(HINTS) | TO(TUNNEL) | TO(CLOSED),
+    [GW_STREAM_HANDLING] = TO(REPLYING) | TO(HINTS) | TO(TUNNEL) | TO(OPEN) | TO(CLOSED),
     [GW_STREAM_REPLYING] = TO(CLOSED),
     [GW_STREAM_HINTS] = TO(CLOSED),
     [GW_STREAM_TUNNEL] = TO(CLOSED),
+    [GW_STREAM_OPEN] = TO(REPLYING) | TO(CLOSED),
     [GW_STREAM_CLOSED] = 0,
 };
 #undef TO
@@ -81,6 +80,8 @@ static struct gw_stream_work *work_new(struct gw_http_worker *worker)
     exchange->gone = NULL;
     exchange->keeper = NULL;
     exchange->drop = NULL;
+    exchange->open = NULL;
+    exchange->opened = NULL;
     exchange->proven = false;
     exchange->abandoned = false;
     work->worker = worker;
@@ -98,6 +99,8 @@ static struct gw_stream_work *work_new(struct gw_http_worker *worker)
     work->head = (struct gw_head){0};
     work->source = NULL;
     work->sent = 0;
+    work->taking = (struct gw_send_guard){0};
+    work->deferred = false;
     work->header_bytes = 0;
     work->refuse_status = 0;
     work->forward = false;
@@ -233,7 +236,8 @@ void gw_stream_close(struct gw_stream *stream)
     struct gw_conn *conn = stream->conn;
     struct gw_http_worker *worker = conn->worker;
     bool core_has_it =
-        stream->state == GW_STREAM_HANDLING && stream->work != NULL && !stream->work->forward;
+        stream->state == GW_STREAM_OPEN ||
+        (stream->state == GW_STREAM_HANDLING && stream->work != NULL && !stream->work->forward);
     gw_stream_set_state(stream, GW_STREAM_CLOSED);
     gw_hint_stream_close(stream);
     gw_tunnel_stream_close(stream);
@@ -276,8 +280,12 @@ static void finish(struct gw_exchange *exchange)
     }
     struct gw_stream *stream = work->stream;
     base_check(stream != NULL);
+    if (stream->state == GW_STREAM_OPEN) {
+        gw_open_stream_finish(stream);
+        return;
+    }
     base_check(stream->state == GW_STREAM_HANDLING);
-    gw_worker_latency(worker->svc, base_clock_mono_us() - work->began_us);
+    gw_worker_latency(worker->svc, gw_http_worker_mono_us(worker) - work->began_us);
     stream->conn->proven = stream->conn->proven || exchange->proven;
     if (gw_route_has(exchange, GW_ROUTE_INFER) && !gw_stream_count_answer(work)) {
         if (exchange->drop != NULL) {
@@ -285,6 +293,10 @@ static void finish(struct gw_exchange *exchange)
         }
         gw_stream_problem(stream, 503, "too many answers wait for their readers");
     } else {
+        if (worker->tap.answered != NULL) {
+            const struct gw_http_place place = {stream->conn->fd, stream->id};
+            worker->tap.answered(worker->tap.ctx, exchange, &place);
+        }
         gw_stream_commit(stream);
     }
     gw_conn_mark(stream->conn);
@@ -304,7 +316,12 @@ void gw_stream_hand_over(struct gw_stream *stream)
         return;
     }
     work->exchange.finish = finish;
+    work->exchange.open = &gw_open_stream_port;
     worker->unfinished++;
+    if (worker->tap.asked != NULL) {
+        const struct gw_http_place place = {stream->conn->fd, stream->id};
+        worker->tap.asked(worker->tap.ctx, &work->exchange, &place);
+    }
     gw_core_handle(worker->svc, &work->exchange);
 }
 
@@ -313,6 +330,10 @@ bool gw_stream_request_done(struct gw_stream *stream)
     stream->request_done = true;
     if (stream->tunnel != NULL) {
         gw_tunnel_stream_request_done(stream);
+        return false;
+    }
+    if (stream->state == GW_STREAM_OPEN) {
+        gw_open_stream_request_done(stream);
         return false;
     }
     return stream->state == GW_STREAM_HEADERS || stream->state == GW_STREAM_BODY;
@@ -334,6 +355,14 @@ void gw_stream_linger(struct gw_stream *stream)
 
 // ---- Deadlines
 
+// Of an answer that is counted while it waits: its reader holds room that others want.
+static bool answer_overdue(const struct gw_stream *stream)
+{
+    const struct gw_stream_work *work = stream->work;
+    return work->reserved[GW_BUDGET_ANSWERS] > 0 && work->exchange.reply.body_bytes > work->sent &&
+           gw_stream_unread_overdue(stream, work->exchange.reply.body_bytes - work->sent);
+}
+
 bool gw_stream_overdue(const struct gw_stream *stream, uint64_t now_ms, int *out_status)
 {
     const struct gw_limits *limits = &stream->conn->worker->limits;
@@ -350,8 +379,11 @@ bool gw_stream_overdue(const struct gw_stream *stream, uint64_t now_ms, int *out
         return age > limits->body_total_ms ||
                age > limits->body_ms + stream->work->spool.bytes * 1000 / limits->body_rate_bytes;
     case GW_STREAM_REPLYING:
-        return age > limits->write_ms &&
-               (stream->work->proxy == NULL || gw_proxy_has_output(stream->work->proxy));
+        return answer_overdue(stream) ||
+               (age > limits->write_ms &&
+                (stream->work->proxy == NULL || gw_proxy_has_output(stream->work->proxy)));
+    case GW_STREAM_OPEN:
+        return gw_open_stream_overdue(stream, age);
     case GW_STREAM_HANDLING: // the core and the proxy have deadlines of their own
     case GW_STREAM_HINTS:
     case GW_STREAM_TUNNEL:

@@ -3,6 +3,7 @@
 //   HEADERS -> BODY -> HANDLING -> REPLYING -> CLOSED
 //                         |-----> HINTS ----/         (a hint stream stays open)
 //   HEADERS -> HANDLING --+-----> TUNNEL ---/          (so does a tunnel stream, both ways)
+//   HEADERS -> HANDLING --+-----> OPEN -> REPLYING     (both ways, while the core has it)
 //   any -> CLOSED when the peer or the connection goes away
 //
 // A reply is committed exactly once. What a request needs besides (arena, exchange, body) is a
@@ -16,8 +17,9 @@
 #include "http/memory/body_budget.h"
 #include "http/memory/body_spool.h"
 #include "http/guard/peer_table.h"
-#include "svc/core.h"
+#include "http/send_guard.h"
 #include "svc/access/head_check.h"
+#include "svc/core.h"
 
 #include <nghttp2/nghttp2.h>
 
@@ -44,6 +46,7 @@ enum gw_stream_state {
     GW_STREAM_REPLYING, // reply submitted
     GW_STREAM_HINTS,    // reply submitted, stays open
     GW_STREAM_TUNNEL,   // reply submitted, both bodies stay open
+    GW_STREAM_OPEN,     // the same while the core works on it (stream_open.c)
     GW_STREAM_CLOSED,
     GW_STREAM_STATE_COUNT
 };
@@ -97,8 +100,10 @@ struct gw_stream_work {
     size_t look_at;      // ... when so much of it is there
     struct gw_head head; // of a request for the upstream
     uint64_t began_us;
-    gw_stream_source_fn source; // of the reply's body, once one is submitted
-    uint64_t sent;              // reply body bytes given to nghttp2
+    gw_stream_source_fn source;  // of the reply's body, once one is submitted
+    uint64_t sent;               // reply body bytes given to nghttp2
+    struct gw_send_guard taking; // how its peer takes them, where that is watched
+    bool deferred;               // of an open stream: nghttp2 waits to be told that there is output
     uint32_t header_bytes;
     struct gw_peer_address client; // who asks, as far as is known: limits and logs are by it
     int refuse_status; // a limit was crossed: the answer, once headers are complete; 0: none
@@ -147,6 +152,9 @@ void gw_stream_body(struct gw_stream *stream, const uint8_t *bytes, size_t size)
 BASE_NODISCARD enum base_status gw_stream_body_whole(struct gw_stream_work *work);
 // Counts the answer of a model, which stays until its reader has it. False: too many wait.
 bool gw_stream_count_answer(struct gw_stream_work *work);
+// So many bytes of calls are held now in this place of the budget. LIMIT, BUSY, NOMEM: as before.
+BASE_NODISCARD enum base_status gw_stream_hold(struct gw_stream_work *work,
+                                               enum gw_budget_place place, uint64_t bytes);
 // Forgets the body and gives back what it took.
 void gw_stream_body_release(struct gw_stream_work *work);
 void gw_stream_budget_limits(const struct gw_http_worker *worker, enum gw_budget_place place,

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "http/config/http_limits.h"
 #include "http/conn.h"
+#include "http/lasting_streams.h"
 #include "http/loop/figure.h"
 #include "http/proxy.h"
 #include "http/worker.h"
@@ -126,6 +127,18 @@ static void give_memory_back(struct gw_stream_work *work)
     }
 }
 
+enum base_status gw_stream_hold(struct gw_stream_work *work, enum gw_budget_place place,
+                                uint64_t bytes)
+{
+    uint64_t wanted = reservation(place, bytes);
+    if (wanted < work->reserved[place]) {
+        gw_body_budget_give(work->worker->budget, &work->actor, place,
+                            work->reserved[place] - wanted);
+        work->reserved[place] = wanted;
+    }
+    return count_in(work, place, bytes);
+}
+
 bool gw_stream_count_answer(struct gw_stream_work *work)
 {
     uint64_t bytes = work->exchange.reply.body_bytes;
@@ -204,6 +217,10 @@ static void keep(struct gw_stream *stream, const uint8_t *bytes, size_t size)
 void gw_stream_body(struct gw_stream *stream, const uint8_t *bytes, size_t size)
 {
     base_assert(stream->tunnel == NULL); // its bytes are the session's
+    if (stream->state == GW_STREAM_OPEN) {
+        gw_open_stream_body(stream, bytes, size);
+        return;
+    }
     if (stream->lingers && size > stream->unwanted_left) {
         return; // its window is not given back
     }

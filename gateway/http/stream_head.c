@@ -175,6 +175,14 @@ void gw_stream_headers_done(struct gw_stream *stream)
         return;
     }
     struct gw_head head = {0};
+    if (gw_route_has(exchange, GW_ROUTE_OPEN)) {
+        if (gw_core_head(worker->svc, exchange, &head)) { // else it is refused
+            note_actor(work, &head);
+            work->body_max = body_max(worker, work, head.size);
+        }
+        gw_stream_hand_over(stream);
+        return;
+    }
     if (work->forward && !gw_core_prove(worker->svc, exchange, &work->head)) {
         gw_stream_commit(stream);
         return;

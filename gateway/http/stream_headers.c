@@ -74,6 +74,9 @@ static struct base_str *place_of(struct gw_request *request, struct base_str nam
         }
         return IS(name, "content-type") ? &request->content_type : NULL;
     case 13:
+        if (IS(name, "grpc-encoding")) {
+            return &request->grpc_encoding;
+        }
         if (IS(name, "walle-profile")) {
             return &request->profile;
         }

@@ -6,9 +6,8 @@
 #include "base/check.h"
 #include "base/span.h"
 #include "http/conn.h"
-#include "http/hint_stream.h"
+#include "http/lasting_streams.h"
 #include "http/proxy_ride.h"
-#include "http/tunnel_stream.h"
 #include "http/worker.h"
 #include "svc/reply.h"
 #include "svc/route.h"
@@ -209,7 +208,7 @@ static size_t fill_fields(struct gw_stream *stream, const struct gw_reply *reply
     if (has_body(reply->status)) {
         struct base_str date = gw_http_worker_date(conn->worker);
         fields[count++] = field(BASE_STR("date"), date, busy && is_said_again(conn));
-        if (reply->kind != GW_REPLY_STREAM && reply->kind != GW_REPLY_DUPLEX) {
+        if (reply->kind == GW_REPLY_BYTES || reply->kind == GW_REPLY_BLOB) {
             uint64_t bytes = reply->kind == GW_REPLY_BLOB ? reply->blob_bytes : reply->body_bytes;
             fields[count++] = field(BASE_STR("content-length"), length_text(work, bytes), false);
         }
@@ -266,6 +265,12 @@ void gw_stream_commit(struct gw_stream *stream)
     }
     if (reply->kind == GW_REPLY_DUPLEX) {
         commit_tunnel(stream, fields, count);
+        return;
+    }
+    if (reply->kind == GW_REPLY_OPEN) {
+        gw_stream_set_state(stream, GW_STREAM_OPEN);
+        stream->work->source = gw_open_stream_read;
+        submit(stream, fields, count, true);
         return;
     }
     if (has_body(reply->status) && reply->kind == GW_REPLY_BLOB && reply->blob_bytes > 0) {

@@ -5,7 +5,7 @@
 // On a connection whose TLS handshake is not complete (early data, which somebody may have
 // replayed) only HELLO frames reach the session: they change nothing. The rest is held back until
 // the handshake proved that the peer is there.
-#include "http/tunnel_stream.h"
+#include "http/lasting_streams.h"
 
 #include "base/check.h"
 #include "base/fifo.h"

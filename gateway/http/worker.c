@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "http/config/http_trust.h"
-#include "http/hint_stream.h"
+#include "http/lasting_streams.h"
 #include "http/loop/figure.h"
 #include "http/memory/body_budget.h"
 #include "http/conn.h"
@@ -18,7 +18,6 @@
 #include "http/proxy.h"
 #include "http/shed.h"
 #include "http/stream.h"
-#include "http/tunnel_stream.h"
 #include "http/worker_life.h"
 #include "tunnel/gw_tunnel.h"
 
@@ -49,9 +48,24 @@ struct control {
 
 // ---- Per event
 
+static bool by_hand(const struct gw_http_worker *worker)
+{
+    return worker->clock.mono_us != NULL;
+}
+
+uint64_t gw_http_worker_mono_us(const struct gw_http_worker *worker)
+{
+    return by_hand(worker) ? worker->clock.mono_us(worker->clock.ctx) : base_clock_mono_us();
+}
+
+static uint64_t wall_us(const struct gw_http_worker *worker)
+{
+    return by_hand(worker) ? worker->clock.wall_us(worker->clock.ctx) : base_clock_wall_us();
+}
+
 void gw_http_worker_now(struct gw_http_worker *worker)
 {
-    worker->now_us = base_clock_mono_us();
+    worker->now_us = gw_http_worker_mono_us(worker);
     worker->now_ms = worker->now_us / US_PER_MS;
 }
 
@@ -76,7 +90,7 @@ struct base_str gw_http_worker_date(struct gw_http_worker *worker)
     // The wall clock is read once a second; a step of it shows a second late.
     uint64_t second = worker->now_ms / 1000;
     if (second != worker->date_s || worker->date[0] == '\0') {
-        time_t now = (time_t)(base_clock_wall_us() / 1000000);
+        time_t now = (time_t)(wall_us(worker) / 1000000);
         struct tm parts;
         if (gmtime_r(&now, &parts) != NULL) {
             char text[64];
@@ -213,15 +227,20 @@ enum base_status gw_http_worker_queue(struct gw_http_worker *worker, struct gw_t
     return event_pending(worker->turn_event, EV_TIMEOUT, NULL) ? BASE_OK : await_turns(worker);
 }
 
+void gw_http_worker_alarm(struct gw_http_worker *worker)
+{
+    gw_http_worker_now(worker);
+    worker->alarm_us = UINT64_MAX;
+    gw_worker_alarm(worker->svc);
+    gw_http_worker_flush(worker);
+    gw_http_worker_maybe_stopped(worker);
+}
+
 static void on_alarm(evutil_socket_t fd, short what, void *ctx)
 {
     (void)fd;
     (void)what;
-    struct gw_http_worker *worker = ctx;
-    gw_http_worker_now(worker);
-    gw_worker_alarm(worker->svc);
-    gw_http_worker_flush(worker);
-    gw_http_worker_maybe_stopped(worker);
+    gw_http_worker_alarm(ctx);
 }
 
 // Should the loop take no timer, the core's work is done at once.
@@ -229,7 +248,9 @@ static void set_alarm(void *ctx, uint32_t after_us)
 {
     struct gw_http_worker *worker = ctx;
     const struct timeval after = {.tv_sec = after_us / 1000000u, .tv_usec = after_us % 1000000u};
-    if (event_add(worker->alarm_event, &after) != 0) {
+    if (by_hand(worker)) {
+        worker->alarm_us = gw_http_worker_mono_us(worker) + after_us;
+    } else if (event_add(worker->alarm_event, &after) != 0) {
         event_active(worker->alarm_event, EV_TIMEOUT, 0);
     }
 }
@@ -250,11 +271,8 @@ static void watch_memory(struct gw_http_worker *worker)
     gw_shed_tick(worker);
 }
 
-static void on_tick(evutil_socket_t fd, short what, void *ctx)
+void gw_http_worker_tick(struct gw_http_worker *worker)
 {
-    (void)fd;
-    (void)what;
-    struct gw_http_worker *worker = ctx;
     gw_http_worker_now(worker);
     uint64_t passed_ms = worker->now_ms - worker->tick_ms;
     worker->late = passed_ms >= GW_WORKER_LATE_MS;
@@ -271,6 +289,13 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
     watch_memory(worker);
     gw_http_worker_flush(worker);
     drain_tick(worker);
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *ctx)
+{
+    (void)fd;
+    (void)what;
+    gw_http_worker_tick(ctx);
 }
 
 // ---- Messages
@@ -394,7 +419,7 @@ static enum base_status make_loop(struct gw_http_worker *worker)
     const struct timeval tick = {.tv_usec = GW_WORKER_TICK_MS * US_PER_MS};
     if (worker->mailbox_event == NULL || worker->tick_event == NULL || worker->turn_event == NULL ||
         worker->alarm_event == NULL || event_add(worker->mailbox_event, NULL) != 0 ||
-        event_add(worker->tick_event, &tick) != 0) {
+        (!by_hand(worker) && event_add(worker->tick_event, &tick) != 0)) {
         return BASE_ERR_NOMEM;
     }
     gw_http_worker_now(worker);
@@ -478,6 +503,13 @@ enum base_status gw_http_worker_new(const struct gw_http_worker_options *options
     worker->spool_dir = options->spool_dir;
     worker->hosts = options->hosts != NULL ? gw_host_list_ref(options->hosts) : NULL;
     worker->mailbox.wake_fd = -1;
+    worker->alarm_us = UINT64_MAX;
+    if (options->clock != NULL) {
+        worker->clock = *options->clock;
+    }
+    if (options->tap != NULL) {
+        worker->tap = *options->tap;
+    }
     if (options->tls != NULL) {
         SSL_CTX_up_ref(options->tls);
         worker->tls = options->tls;

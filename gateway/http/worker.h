@@ -7,6 +7,7 @@
 #define GW_HTTP_WORKER_H
 
 #include "base/log.h"
+#include "base/ports.h"
 #include "http/config/http_limits.h"
 #include "http/config/http_trust.h"
 #include "http/memory/h2_memory.h"
@@ -15,6 +16,7 @@
 #include "http/guard/peer_table.h"
 #include "http/loop/timer_wheel.h"
 #include "http/loop/turns.h"
+#include "http/worker_life.h"
 #include "svc/core.h"
 
 #include <openssl/ssl.h>
@@ -69,6 +71,8 @@ struct gw_http_worker {
     const struct base_log *log;
     void (*stopped)(void *ctx, struct gw_http_worker *worker); // called once, at the thread's end
     void *stopped_ctx;
+    struct base_clock_port clock; // `mono_us` NULL: the system's, and the worker runs by itself
+    struct gw_http_tap tap;       // `asked` NULL: nobody
 
     struct event_base *base;
     struct gw_mailbox mailbox;
@@ -76,6 +80,7 @@ struct gw_http_worker {
     struct event *tick_event;
     struct event *turn_event;  // due at once while somebody waits for a turn
     struct event *alarm_event; // the core's (gw_worker_on_alarm)
+    uint64_t alarm_us;         // ... of a worker by hand; UINT64_MAX: none
     struct gw_listener *listeners[GW_WORKER_LISTENERS];
     struct gw_proxy *proxy; // NULL: no upstream
 
@@ -123,6 +128,11 @@ struct gw_http_worker {
 
 // Reads the clock: at the start of every event.
 void gw_http_worker_now(struct gw_http_worker *worker);
+// The steady clock that the worker goes by, read now.
+uint64_t gw_http_worker_mono_us(const struct gw_http_worker *worker);
+// An event each, for who runs a worker by hand: a tick, and the core's alarm, when it is due.
+void gw_http_worker_tick(struct gw_http_worker *worker);
+void gw_http_worker_alarm(struct gw_http_worker *worker);
 // Writes out what the event has produced: at the end of every event.
 void gw_http_worker_flush(struct gw_http_worker *worker);
 // Queues a connection for its turn, behind the others. NOMEM: it has none.

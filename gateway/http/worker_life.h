@@ -14,13 +14,32 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct base_clock_port;
 struct gw_body_budget;
+struct gw_exchange;
 struct gw_host_list;
 struct gw_http_worker;
 struct gw_overload;
 struct gw_peer_rates;
 struct gw_peer_table;
 struct gw_tunnel;
+
+// Where a request came in: the worker's end of its connection, and its stream there.
+struct gw_http_place {
+    int fd;
+    int32_t stream;
+};
+
+// Sees what the core is asked and what it says, on the worker's thread, and changes nothing of it.
+// Both or neither.
+struct gw_http_tap {
+    void *ctx;
+    // The request is whole; the core has it next.
+    void (*asked)(void *ctx, const struct gw_exchange *exchange, const struct gw_http_place *place);
+    // The reply is filled, and goes out next. Not of a stream that is gone.
+    void (*answered)(void *ctx, const struct gw_exchange *exchange,
+                     const struct gw_http_place *place);
+};
 
 struct gw_http_worker_options {
     uint32_t index;
@@ -35,6 +54,9 @@ struct gw_http_worker_options {
     struct gw_host_list *hosts;    // the same; NULL: any name
     struct gw_body_budget *budget; // outlives the worker; NULL: it makes one of its own
     const char *spool_dir;         // the same; NULL: bodies stay in memory
+    // NULL: the system's. With another one nothing happens by itself: hand/hand_worker.h.
+    const struct base_clock_port *clock;
+    const struct gw_http_tap *tap; // copied; NULL: nobody
     const struct base_log *log;
     void (*stopped)(void *ctx, struct gw_http_worker *worker);
     void *stopped_ctx;

@@ -80,6 +80,31 @@ static uint32_t gather(const struct gw_infer_queue *queue, struct gw_infer_wait 
     return count;
 }
 
+// The rows with which a batch of that shape is full.
+static uint32_t rows_enough(const struct gw_infer_batch_rules *rules, uint64_t shape)
+{
+    return rules->costs != NULL ? gw_infer_cost_rows(rules->costs, shape, rules->rows_max)
+                                : rules->rows_max;
+}
+
+// How many of these calls, one at least, go together at the least cost of a row.
+static uint32_t trim(const struct gw_infer_batch_rules *rules, struct gw_infer_wait *const *calls,
+                     uint32_t count)
+{
+    uint32_t rows = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        rows += calls[i]->rows;
+    }
+    if (rules->costs == NULL || count == 1) {
+        return count;
+    }
+    uint32_t wanted = gw_infer_cost_rows(rules->costs, calls[0]->shape, rows);
+    while (count > 1 && rows > wanted) {
+        rows -= calls[--count]->rows;
+    }
+    return count;
+}
+
 uint32_t gw_infer_batch_take(struct gw_infer_queue *queue, const struct gw_infer_batch_rules *rules,
                              uint64_t now_us, struct gw_infer_wait *out[GW_INFER_BATCH_MAX],
                              uint64_t *out_look_us)
@@ -90,12 +115,13 @@ uint32_t gw_infer_batch_take(struct gw_infer_queue *queue, const struct gw_infer
     if (head == NULL) {
         return 0;
     }
-    uint32_t count = gather(queue, head, rules->rows_max, out, &full);
+    uint32_t count = gather(queue, head, rows_enough(rules, head->shape), out, &full);
     uint64_t due_us = base_sat_add_u64(head->arrived_us, rules->delay_us);
     if (!full && due_us > now_us) {
         *out_look_us = due_us;
         return 0;
     }
+    count = trim(rules, out, count);
     for (uint32_t i = 0; i < count; i++) {
         gw_infer_queue_remove(queue, out[i]);
     }
@@ -111,7 +137,8 @@ uint64_t gw_infer_expected_us(const struct gw_infer_queue *queue,
     for (uint32_t at = 0; at <= priority; at++) {
         rows += queue->rows[at];
     }
-    uint64_t batches = (rows + rules->rows_max - 1) / rules->rows_max + pace->running;
+    uint32_t together = rows_enough(rules, pace->shape);
+    uint64_t batches = (rows + together - 1) / together + pace->running;
     uint64_t rounds = batches / pace->instances + 1; // the last one is its own
     uint64_t us = 0;
     return __builtin_mul_overflow(rounds, pace->batch_us, &us) ? UINT64_MAX : us;

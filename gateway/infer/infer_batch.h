@@ -5,11 +5,13 @@
 // put behind one another. It begins with the first call of the best priority, and takes others of
 // its shape, by priority, then by arrival. A full batch goes at once; one that is not waits for
 // more until its first call is `delay_us` old. A call of no rows, or of more than a batch may have,
-// is a batch of its own.
+// is a batch of its own. Where costs of runs are known, a batch has no more rows than pay: it is
+// full with fewer, and takes only so many of those that wait.
 #ifndef GW_INFER_BATCH_H
 #define GW_INFER_BATCH_H
 
 #include "infer/infer_call.h"
+#include "infer/infer_cost.h"
 
 #define GW_INFER_BATCH_MAX 128u // rows, and calls, of one batch
 
@@ -38,6 +40,7 @@ void gw_infer_queue_remove(struct gw_infer_queue *queue, struct gw_infer_wait *w
 struct gw_infer_batch_rules {
     uint32_t rows_max; // 1: calls are never put together
     uint32_t delay_us;
+    const struct gw_infer_costs *costs; // NULL: as many go together as may
 };
 
 // Takes the next batch out of the queue into `out`; how many calls. 0: none goes now, and
@@ -49,6 +52,7 @@ uint32_t gw_infer_batch_take(struct gw_infer_queue *queue, const struct gw_infer
 // What is known of a version when a call comes.
 struct gw_infer_pace {
     uint64_t batch_us;  // of a batch, lately; 0: not known
+    uint64_t shape;     // of that
     uint32_t instances; // that run batches
     uint32_t running;   // of these, now
 };

@@ -11,7 +11,8 @@
 #include "infer/split/infer_split.h"
 #include "svc/reply.h"
 
-#define ARENA_CHUNK_BYTES ((size_t)16 << 10)
+#define ARENA_CHUNK_BYTES   ((size_t)16 << 10)
+#define WRITTEN_CHUNK_BYTES ((size_t)1 << 10) // an answer is one piece, mostly larger
 
 _Static_assert(offsetof(struct gw_infer_exchange, message) == 0, "call_done casts");
 
@@ -26,14 +27,14 @@ static void arena_done(void *ctx)
     base_arena_done(ctx);
 }
 
-// Whatever the answer is made of goes; what is said instead lies elsewhere.
+// The answer goes; what is said instead lies elsewhere.
 static void drop_answer(struct gw_exchange *exchange)
 {
     struct gw_infer_exchange *self = exchange->keeper;
-    base_arena_done(&self->arena);
+    base_arena_done(&self->written);
 }
 
-// A small answer moves to the exchange's own memory, so that a slow reader holds no more than it.
+// A small answer moves to the exchange's own memory, which holds no chunk for it.
 static void move_small(struct gw_infer_exchange *self)
 {
     struct gw_reply *reply = &self->exchange->reply;
@@ -45,7 +46,39 @@ static void move_small(struct gw_infer_exchange *self)
                         reply->body != NULL ? reply->body : (const uint8_t *)"", reply->body_bytes);
     if (copy != NULL) {
         reply->body = copy;
-        base_arena_done(&self->arena);
+        base_arena_done(&self->written);
+    }
+}
+
+// The room that was reserved for an answer may be far more than it took: then it is copied, so that
+// what waits for its reader is about what is counted of it.
+static void trim(struct gw_infer_exchange *self)
+{
+    struct base_arena exact;
+    if (self->answer.size <= GW_INFER_SMALL_ANSWER ||
+        self->written.used_bytes / 2 <= self->answer.size) {
+        return;
+    }
+    base_arena_init(&exact, base_alloc_heap(), WRITTEN_CHUNK_BYTES, GW_INFER_ARENA_MAX);
+    const char *copy = base_arena_copy(&exact, self->answer.data, self->answer.size);
+    if (copy != NULL) { // else it stays as it is
+        base_arena_done(&self->written);
+        self->written = exact;
+        self->answer.data = copy;
+    }
+}
+
+bool gw_infer_did_not_run(const struct gw_infer_ticket *ticket)
+{
+    enum base_status status = ticket->status;
+    return ticket->run_us == 0 && (status == BASE_ERR_NOT_FOUND || status == BASE_ERR_CONFLICT ||
+                                   status == BASE_ERR_LIMIT || status == BASE_ERR_BUSY);
+}
+
+static void settle(struct gw_infer_exchange *self)
+{
+    if (self->charge.taken && gw_infer_did_not_run(&self->ticket)) {
+        gw_device_ledger_refund(gw_infer_ledger(self->service), &self->charge);
     }
 }
 
@@ -55,10 +88,12 @@ static void call_done(struct gw_message *message)
     struct gw_infer_exchange *self = (struct gw_infer_exchange *)message;
     self->exchange->gone = NULL;
     self->protocol->reply(self);
+    settle(self);
     gw_infer_trace(self);
     self->exchange->keeper = self;
     self->exchange->drop = drop_answer;
     move_small(self);
+    base_arena_done(&self->arena); // what was read and computed: its answer says it all
     gw_exchange_finish(self->exchange);
 }
 
@@ -73,6 +108,7 @@ static void ticket_done(struct gw_infer_ticket *ticket)
                            status == BASE_ERR_INVALID ? "classification: an output has no classes"
                                                       : "no room for the answer");
     }
+    trim(self);
     if (ticket->here) {
         self->ended = true; // on the worker's thread: gw_infer_exchange_begin goes on with it
     } else {
@@ -121,7 +157,9 @@ struct gw_infer_exchange *gw_infer_exchange_new(struct gw_infer_service *service
         return NULL;
     }
     base_arena_init(&self->arena, base_alloc_heap(), ARENA_CHUNK_BYTES, GW_INFER_ARENA_MAX);
-    if (base_arena_on_done(exchange->arena, arena_done, &self->arena) != BASE_OK) {
+    base_arena_init(&self->written, base_alloc_heap(), WRITTEN_CHUNK_BYTES, GW_INFER_ARENA_MAX);
+    if (base_arena_on_done(exchange->arena, arena_done, &self->arena) != BASE_OK ||
+        base_arena_on_done(exchange->arena, arena_done, &self->written) != BASE_OK) {
         return NULL;
     }
     self->message.run = call_done;
@@ -138,6 +176,31 @@ struct gw_infer_exchange *gw_infer_exchange_new(struct gw_infer_service *service
     return self;
 }
 
+enum base_status gw_infer_exchange_charge(struct gw_infer_exchange *self,
+                                          const struct gw_head *head, uint64_t bytes,
+                                          uint32_t *out_retry_after_s, struct base_error *error)
+{
+    struct gw_device_ledger *ledger = gw_infer_ledger(self->service);
+    struct gw_device_charge *charge = &self->charge;
+    if (gw_head_is_device(head)) {
+        *charge = (struct gw_device_charge){.device = head->id,
+                                            .tenant = head->tenant,
+                                            .shown = GW_DEVICE_SHOWN_ITSELF,
+                                            .bytes = bytes};
+        if (gw_device_ledger_charge(ledger, charge, base_clock_mono_us(), out_retry_after_s) ==
+            GW_DEVICE_OVER) {
+            return base_error_set(error, BASE_ERR_LIMIT, GW_DEVICE_OVER_TEXT);
+        }
+    }
+    enum base_status status =
+        gw_infer_charge(self->service, gw_infer_tenant(head), bytes, out_retry_after_s, error);
+    if (status != BASE_OK && charge->taken) {
+        gw_device_ledger_refund(ledger, charge);
+        charge->taken = false;
+    }
+    return status;
+}
+
 void gw_infer_exchange_begin(struct gw_infer_exchange *self, uint64_t timeout_us)
 {
     struct gw_infer_ticket *ticket = &self->ticket;
@@ -151,6 +214,9 @@ void gw_infer_exchange_begin(struct gw_infer_exchange *self, uint64_t timeout_us
         ticket->status = ticket_read(ticket);
     }
     if (ticket->status != BASE_OK) {
+        if (base_status_is_input(ticket->status)) {
+            gw_infer_misread(self->service, &self->call);
+        }
         call_done(&self->message);
         return;
     }

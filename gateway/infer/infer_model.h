@@ -62,12 +62,6 @@ struct gw_infer_model *gw_infer_model_find(struct gw_infer_service *service, str
 // The one of this very name, made when there is none. With the lock. NULL: too many, or no memory.
 struct gw_infer_model *gw_infer_model_place(struct gw_infer_service *service, struct base_str name);
 bool gw_infer_model_room(const struct gw_infer_service *service); // for one more. With the lock.
-// Where a version comes from.
-struct gw_infer_source {
-    const struct gw_infer_found *found;
-    uint64_t number;
-    const struct gw_infer_shelf *shelf; // NULL: the disk
-};
 // Reads and plans it; it is in no list yet.
 BASE_NODISCARD enum base_status gw_infer_version_make(const struct gw_infer_service *service,
                                                       const struct gw_infer_source *source,

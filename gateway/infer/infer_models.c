@@ -5,6 +5,7 @@
 #include "infer/infer_private.h"
 
 #include "base/check.h"
+#include "infer/infer_warm.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,71 +109,6 @@ static enum base_status check_ports(const struct gw_infer_version *version,
     return BASE_OK;
 }
 
-// What an input is when the first dimension is `rows`. False: another one is open.
-static bool warm_desc(const struct eng_port_info *port, uint32_t rows, struct eng_desc *out)
-{
-    *out = port->desc;
-    for (uint32_t i = 0; port->has_shape && i < out->rank; i++) {
-        if (out->dims[i] < 0 && i > 0) {
-            return false;
-        }
-        out->dims[i] = out->dims[i] < 0 ? rows : out->dims[i];
-    }
-    return port->has_shape;
-}
-
-// Plans the session for so many rows, where the file says what else there is; it waits for the
-// first call. It is used up.
-static enum base_status warm(struct gw_infer_version *version, struct gw_infer_session *session,
-                             uint32_t rows, struct base_error *error)
-{
-    size_t count = eng_model_input_count(version->engine);
-    enum base_status status = BASE_OK;
-    bool known = true;
-    for (size_t i = 0; status == BASE_OK && known && i < count; i++) {
-        struct eng_desc desc;
-        known = warm_desc(eng_model_input(version->engine, i), rows, &desc);
-        if (known) {
-            session->shape = gw_infer_shape_of(version, &desc, session->shape);
-            status = eng_session_resize(session->engine, i, &desc, error);
-        }
-    }
-    if (status == BASE_OK && known) {
-        status = eng_session_prepare(session->engine, error);
-    }
-    if (status != BASE_OK || !known) {
-        eng_session_free(session->engine);
-        free(session);
-        return status;
-    }
-    session->rows = version->by_rows && rows <= version->rules.rows_max ? rows : 0;
-    gw_infer_idle_put(version, session);
-    version->session_count++;
-    return BASE_OK;
-}
-
-// A model may refuse the zeros it is planned with: that is no reason not to serve it. One without
-// sessions cannot be served.
-static enum base_status warm_all(const struct gw_infer_service *service,
-                                 struct gw_infer_version *version,
-                                 const struct gw_infer_settings *settings, struct base_error *error)
-{
-    uint32_t count = settings->warm_count > 0 ? settings->warm_count : 1;
-    for (uint32_t i = 0; i < count; i++) {
-        struct base_error why = {0};
-        uint32_t rows = settings->warm_count > 0 ? settings->warm_rows[i] : 1;
-        bool fits = version->by_rows && rows <= version->rules.rows_max;
-        uint32_t planned = fits ? gw_infer_plan_rows(rows, version->rules.rows_max) : rows;
-        struct gw_infer_session *session = NULL;
-        BASE_TRY(gw_infer_session_new(service, version, &session, error));
-        if (warm(version, session, planned, &why) != BASE_OK) {
-            base_log_warn(service->log, "infer", "%s/%s: not planned ahead: %s", version->name,
-                          version->text, why.text);
-        }
-    }
-    return BASE_OK;
-}
-
 // From the disk, or from the shelf, whose bytes the engine reads as long as the version lives.
 static enum base_status load_engine(const struct gw_infer_service *service,
                                     const struct gw_infer_source *source,
@@ -217,7 +153,8 @@ enum base_status gw_infer_version_make(const struct gw_infer_service *service,
     version->hash_key = service->hash_key;
     version->by_rows = settings->max_batch > 1;
     version->rules = (struct gw_infer_batch_rules){settings->max_batch,
-                                                   version->by_rows ? settings->batch_delay_us : 0};
+                                                   version->by_rows ? settings->batch_delay_us : 0,
+                                                   version->by_rows ? &version->costs : NULL};
     version->instances = settings->instances != 0 ? settings->instances : service->thread_count;
     version->queue_max = settings->queue;
     if (settings->cache_bytes > 0) {
@@ -234,7 +171,7 @@ enum base_status gw_infer_version_make(const struct gw_infer_service *service,
     }
     status = check_ports(version, &why);
     if (status == BASE_OK) {
-        status = warm_all(service, version, settings, &why);
+        status = gw_infer_warm(service, source, version, &why);
     }
     if (status != BASE_OK) {
         (void)base_error_set(error, status, "%.40s/%s: %s", found->name, version->text, why.text);

@@ -23,8 +23,9 @@ struct gw_infer_version {
     void *file;      // what the engine reads; NULL: a copy of its own
     bool shelved;    // of the shelf, not of the disk
     struct base_hash_key hash_key;
-    bool by_rows; // rows of several calls may be put together
-    struct gw_infer_batch_rules rules;
+    bool by_rows;                      // rows of several calls may be put together
+    struct gw_infer_batch_rules rules; // with `costs`, where calls are put together
+    struct gw_infer_costs costs;
     uint32_t instances;
     uint32_t queue_max;
     struct gw_infer_cache *cache; // fixed, with a lock of its own; NULL: none
@@ -34,6 +35,7 @@ struct gw_infer_version {
     struct gw_infer_session *idle; // used last first
     size_t idle_bytes;             // of these
     uint64_t batch_us;             // a moving mean
+    uint64_t batch_shape;          // of the last one of it
     struct gw_infer_figures figures;
 };
 
@@ -49,6 +51,8 @@ struct gw_infer_service {
     struct gw_tenant_quota *quota; // fixed, with a lock of its own
     _Atomic uint64_t span_count;   // without the lock
     const struct base_log *log;
+    enum base_status (*read_call)(struct base_arena *arena, struct base_str body, size_t json_bytes,
+                                  struct gw_infer_call *out, struct base_error *error); // fixed
     struct gw_device_ledger *ledger;
     pthread_t threads[GW_INFER_THREADS_MAX];
     pthread_t keeper;

@@ -247,31 +247,38 @@ enum base_status gw_infer_repository_look(const char *dir, struct base_str name,
 
 // ---- One version
 
-// Is it a file, where it seems to be?
-static enum base_status check_file(const char *dir, const char *name, const char *version,
-                                   struct base_error *error)
+struct place {
+    const char *dir;
+    const char *model;
+    char version[GW_INFER_VERSION_TEXT];
+};
+
+static void place_of(const char *dir, const char *model, uint64_t version, struct place *out)
+{
+    *out = (struct place){.dir = dir, .model = model};
+    (void)snprintf(out->version, sizeof(out->version), "%llu", (unsigned long long)version);
+}
+
+// A file of the version, where it seems to be. What the error says is without the place.
+static enum base_status open_file(const struct place *place, const char *name, int *out_fd,
+                                  struct base_error *error)
 {
     int above = -1;
     int folder = -1;
     int inside = -1;
-    int file = -1;
     struct base_error why = {.text = "no folder of it, or a link"};
-    BASE_TRY(open_dir(dir, &above, error));
-    enum base_status status = open_below(above, name, &folder);
+    BASE_TRY(open_dir(place->dir, &above, error));
+    enum base_status status = open_below(above, place->model, &folder);
     close(above);
     if (status == BASE_OK) {
-        status = open_below(folder, version, &inside);
+        status = open_below(folder, place->version, &inside);
         close(folder);
     }
     if (status == BASE_OK) {
-        status = base_regular_openat(inside, "model.onnx", O_RDONLY | O_NOFOLLOW, &file, &why);
+        status = base_regular_openat(inside, name, O_RDONLY | O_NOFOLLOW, out_fd, &why);
         close(inside);
     }
-    if (status != BASE_OK) {
-        return base_error_set(error, status, "%.40s/%s: %s", name, version, why.text);
-    }
-    close(file);
-    return BASE_OK;
+    return status == BASE_OK ? BASE_OK : base_error_set(error, status, "%s", why.text);
 }
 
 enum base_status gw_infer_repository_load(const char *dir, const struct gw_infer_found *found,
@@ -279,19 +286,53 @@ enum base_status gw_infer_repository_load(const char *dir, const struct gw_infer
                                           struct base_error *error)
 {
     char path[PATH_MAX];
-    char number[GW_INFER_VERSION_TEXT];
+    int fd = -1;
+    struct place place;
     struct base_error why = {0};
-    (void)snprintf(number, sizeof(number), "%llu", (unsigned long long)version);
-    int size = snprintf(path, sizeof(path), "%s/%s/%s/model.onnx", dir, found->name, number);
+    place_of(dir, found->name, version, &place);
+    int size = snprintf(path, sizeof(path), "%s/%s/%s/model.onnx", dir, found->name, place.version);
     if (size < 0 || (size_t)size >= sizeof(path)) {
         return base_error_set(error, BASE_ERR_TOO_LARGE, "%.40s/%s: the path is too long",
-                              found->name, number);
+                              found->name, place.version);
     }
-    BASE_TRY(check_file(dir, found->name, number, error));
     const struct eng_model_options options = {.file_bytes_max = GW_INFER_FILE_MAX,
                                               .copy_files = true};
-    enum base_status status = eng_model_load(path, &options, out_model, &why);
-    return status == BASE_OK
-               ? BASE_OK
-               : base_error_set(error, status, "%.40s/%s: %s", found->name, number, why.text);
+    enum base_status status = open_file(&place, "model.onnx", &fd, &why);
+    if (status == BASE_OK) {
+        close(fd); // the engine opens it again, and what lies beside it
+        status = eng_model_load(path, &options, out_model, &why);
+    }
+    return status == BASE_OK ? BASE_OK
+                             : base_error_set(error, status, "%.40s/%s: %s", found->name,
+                                              place.version, why.text);
+}
+
+enum base_status gw_infer_repository_warmup(const char *dir, const struct gw_infer_source *source,
+                                            struct base_arena *arena, struct base_str *out,
+                                            struct base_error *error)
+{
+    int fd = -1;
+    struct stat is;
+    struct place place;
+    place_of(dir, source->found->name, source->number, &place);
+    BASE_TRY(open_file(&place, GW_INFER_WARMUP_FILE, &fd, error));
+    enum base_status status = BASE_OK;
+    if (fstat(fd, &is) != 0) {
+        status = base_error_set(error, BASE_ERR_IO, GW_INFER_WARMUP_FILE ": %s", strerror(errno));
+    } else if ((uint64_t)is.st_size > GW_INFER_WARMUP_BYTES_MAX) {
+        status = base_error_set(error, BASE_ERR_TOO_LARGE, GW_INFER_WARMUP_FILE ": over %zu bytes",
+                                GW_INFER_WARMUP_BYTES_MAX);
+    } else {
+        char *text = base_arena_alloc(arena, (size_t)is.st_size + 1);
+        ssize_t size = text != NULL ? read(fd, text, (size_t)is.st_size) : -1;
+        *out = (struct base_str){text, size > 0 ? (size_t)size : 0};
+        status =
+            text == NULL
+                ? base_error_set(error, BASE_ERR_NOMEM, GW_INFER_WARMUP_FILE ": no memory for it")
+            : size < 0
+                ? base_error_set(error, BASE_ERR_IO, GW_INFER_WARMUP_FILE ": %s", strerror(errno))
+                : BASE_OK;
+    }
+    close(fd);
+    return status;
 }

@@ -1,6 +1,7 @@
 // The repository of models on disk:
 //
 //     DIR/MODEL/VERSION/model.onnx    VERSION a number from 1
+//     DIR/MODEL/VERSION/warmup.json   a call that it runs when it is loaded; may be missing
 //     DIR/MODEL/model.conf            how it is served (infer_settings.h); may be missing
 //
 // Names come from callers, so one that is not a plain name is refused before the disk is asked, and
@@ -9,13 +10,18 @@
 #ifndef GW_INFER_REPOSITORY_H
 #define GW_INFER_REPOSITORY_H
 
+#include "base/arena.h"
 #include "engine/engine.h"
 #include "infer/infer_settings.h"
 
-#define GW_INFER_MODELS_MAX   256u
-#define GW_INFER_FILE_MAX     ((size_t)4 << 30) // of one model.onnx
-#define GW_INFER_FOLDER_MAX   4096u             // entries of a folder that are looked at
-#define GW_INFER_VERSION_TEXT 24u
+struct gw_infer_shelf;
+
+#define GW_INFER_MODELS_MAX       256u
+#define GW_INFER_FILE_MAX         ((size_t)4 << 30) // of one model.onnx
+#define GW_INFER_FOLDER_MAX       4096u             // entries of a folder that are looked at
+#define GW_INFER_VERSION_TEXT     24u
+#define GW_INFER_WARMUP_FILE      "warmup.json"
+#define GW_INFER_WARMUP_BYTES_MAX ((size_t)4 << 20) // of warmup.json
 
 struct gw_infer_names {
     uint32_t count;
@@ -31,6 +37,13 @@ struct gw_infer_found {
     uint64_t versions[GW_INFER_VERSIONS_MAX]; // the highest first
     uint32_t version_count;                   // to be served, at least 1
     uint32_t known_count; // `latest`: and what may take its place, when it does not load
+};
+
+// Where a version comes from.
+struct gw_infer_source {
+    const struct gw_infer_found *found;
+    uint64_t number;
+    const struct gw_infer_shelf *shelf; // (infer_shelf.h); NULL: the disk
 };
 
 // All models there are. NOT_FOUND, INVALID, IO: DIR; LIMIT: more than GW_INFER_MODELS_MAX.
@@ -49,5 +62,12 @@ BASE_NODISCARD enum base_status gw_infer_repository_look(const char *dir, struct
 BASE_NODISCARD enum base_status
 gw_infer_repository_load(const char *dir, const struct gw_infer_found *found, uint64_t version,
                          struct eng_model **out_model, struct base_error *error);
+// The call that the version's folder has (infer_warm.h), in the arena. NOT_FOUND: it has none;
+// INVALID: no file, or a link; TOO_LARGE; IO; NOMEM.
+BASE_NODISCARD enum base_status gw_infer_repository_warmup(const char *dir,
+                                                           const struct gw_infer_source *source,
+                                                           struct base_arena *arena,
+                                                           struct base_str *out,
+                                                           struct base_error *error);
 
 #endif

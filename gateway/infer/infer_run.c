@@ -369,6 +369,7 @@ static void count_run(struct gw_infer_batch *batch, uint64_t began_us, uint64_t 
     version->figures.batches++;
     version->figures.run_us += us;
     version->batch_us = version->batch_us == 0 ? us : (version->batch_us * 7 + us) / 8;
+    version->batch_shape = batch->shape;
     uint64_t longest_us = batch->session->run_us;
     batch->session->run_us = us > longest_us ? us : (longest_us * 7 + us) / 8;
     for (uint32_t i = 0; i < batch->count; i++) {
@@ -517,7 +518,10 @@ static bool serve(struct gw_infer_service *service, struct gw_infer_batch *batch
     struct gw_infer_version *version = batch->version;
     uint32_t last = batch->count - 1;
     batch->rows = rows_planned(version, batch->from[last] + batch->tickets[last]->wait.rows);
+    uint64_t began_us = base_clock_mono_us();
     batch->session = take_session(version, batch->shape, batch->rows);
+    batch->planned = batch->session != NULL && batch->session->shape == batch->shape &&
+                     batch->session->rows == batch->rows;
     enum base_status status = run(service, batch, &error);
     if (status == BASE_ERR_LIMIT) {
         // LIMIT of a call says that others were in its way. This one would fail alone, and again.
@@ -534,7 +538,11 @@ static bool serve(struct gw_infer_service *service, struct gw_infer_batch *batch
     give_session(service, batch, &ends);
     pthread_mutex_unlock(&service->lock);
     gw_infer_ends_run(&ends);
+    uint64_t ended_us = base_clock_mono_us();
     pthread_mutex_lock(&service->lock);
+    if (status == BASE_OK && batch->planned && batch->rows > 0) {
+        gw_infer_cost_add(&version->costs, batch->shape, batch->rows, ended_us - began_us);
+    }
     return again;
 }
 

@@ -17,6 +17,7 @@ struct gw_infer_batch {
     uint32_t rows;     // planned; 0: one call, with its inputs as they are
     _Atomic bool stop; // nobody waits for it any more
     bool here;         // on a caller's thread, which has others to look after
+    bool planned;      // the session had this plan before
 };
 
 // The call that waits so.

@@ -218,7 +218,8 @@ static struct gw_infer_ticket *last_behind(const struct gw_infer_version *versio
 
 static uint64_t expected_us(const struct gw_infer_version *version, uint32_t priority)
 {
-    const struct gw_infer_pace pace = {version->batch_us, version->instances, version->running};
+    const struct gw_infer_pace pace = {version->batch_us, version->batch_shape, version->instances,
+                                       version->running};
     return gw_infer_expected_us(&version->queue, &version->rules, &pace, priority);
 }
 
@@ -422,6 +423,8 @@ static void offer(struct gw_infer_service *service, struct gw_infer_ticket *tick
         ticket->version->figures.refused +=
             status == BASE_ERR_LIMIT && ticket->arm != GW_INFER_ARM_SHADOW;
         ticket->version->figures.cancelled += status == BASE_ERR_CLOSED;
+        ticket->version->figures.invalid +=
+            base_status_is_input(status) && ticket->arm != GW_INFER_ARM_SHADOW;
         gw_infer_version_drop(service, ticket->version, &ends);
         ticket->version = NULL;
     }
@@ -433,6 +436,22 @@ static void offer(struct gw_infer_service *service, struct gw_infer_ticket *tick
 }
 
 // ---- A call that is to be read first
+
+// With the lock.
+static void count_misread(struct gw_infer_service *service, const struct gw_infer_call *call)
+{
+    struct gw_infer_version *version = gw_infer_find(service, call->model, call->version, NULL);
+    if (version != NULL) {
+        version->figures.invalid++;
+    }
+}
+
+void gw_infer_misread(struct gw_infer_service *service, const struct gw_infer_call *call)
+{
+    pthread_mutex_lock(&service->lock);
+    count_misread(service, call);
+    pthread_mutex_unlock(&service->lock);
+}
 
 static void await_reading(struct gw_infer_service *service, struct gw_infer_ticket *ticket)
 {
@@ -475,7 +494,9 @@ bool gw_infer_read_next(struct gw_infer_service *service)
     service->reading--;
     unlist(service, ticket);
     ticket->state = GW_INFER_NEW;
-    if (status == BASE_OK && ticket->cancelled) {
+    if (base_status_is_input(status)) {
+        count_misread(service, ticket->call);
+    } else if (status == BASE_OK && ticket->cancelled) {
         status = base_error_set(&ticket->error, BASE_ERR_CLOSED, "nobody waits for it any more");
     }
     pthread_mutex_unlock(&service->lock);
@@ -631,6 +652,7 @@ enum base_status gw_infer_service_new(const struct gw_infer_options *options,
     service->idle_bytes_max = options->idle_bytes_max;
     service->hash_key = options->hash_key;
     service->log = options->log;
+    service->read_call = options->read_call;
     service->dir = strdup(options->models_dir);
     service->quota = gw_tenant_quota_new(&options->quota);
     const struct gw_device_quota quota = {options->device_calls_per_min,

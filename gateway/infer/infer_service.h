@@ -45,6 +45,10 @@ struct gw_infer_options {
     uint64_t device_calls_per_min; // of each device; 0: no limit
     uint64_t device_bytes_per_min; // of bodies, likewise
     const struct base_log *log;
+    // The protocol's JSON (codec/oip_json.h), of calls that are in a model's folder; NULL: those
+    // are left alone.
+    enum base_status (*read_call)(struct base_arena *arena, struct base_str body, size_t json_bytes,
+                                  struct gw_infer_call *out, struct base_error *error);
 };
 
 // Loads the models (one that cannot be is told to the log and to gw_infer_index) and starts the
@@ -131,6 +135,9 @@ BASE_NODISCARD enum base_status gw_infer_foresee(struct gw_infer_service *servic
                                                  const struct gw_infer_call *call,
                                                  uint32_t *out_retry_after_s,
                                                  struct base_error *error);
+// A call that could not be read, on the caller's thread: it counts for the version that it names,
+// where there is one.
+void gw_infer_misread(struct gw_infer_service *service, const struct gw_infer_call *call);
 // A number for a span of a trace: not 0, and no other call's.
 uint64_t gw_infer_span(struct gw_infer_service *service);
 // Charges a tenant (its id, or GW_TENANT_QUOTA_NONE) for a call with a body of so many bytes, as
@@ -175,6 +182,7 @@ struct gw_infer_figures {
     uint64_t refused; // queue full, or too long a wait
     uint64_t timed_out;
     uint64_t cancelled;
+    uint64_t invalid;    // malformed, or not what the model takes
     uint64_t rows;       // of calls that ended well
     uint64_t batches;    // that were run
     uint64_t queue_us;   // waited, of calls that were run

@@ -28,20 +28,6 @@ _Static_assert(GW_BLOCK_RECORDS <= UINT8_MAX, "a byte counts them");
 _Static_assert(16 + 2 * (2 + 8 + KEY_BYTES + 1 + GW_BLOCK_BYTES) <= 4096, "two to a page");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers of a value are copied");
 
-static uint64_t get_u64(const uint8_t *from)
-{
-    uint64_t number;
-    memcpy(&number, from, sizeof(number));
-    return number;
-}
-
-static uint16_t get_u16(const uint8_t *from)
-{
-    uint16_t number;
-    memcpy(&number, from, sizeof(number));
-    return number;
-}
-
 static size_t head_bytes(uint32_t count)
 {
     return ENDS_AT + 2u * (size_t)count;
@@ -258,7 +244,7 @@ static bool count_fits(const uint8_t *value, size_t size, uint32_t count)
 {
     const size_t least = head_bytes(count) + count * (size_t)TAIL_BYTES;
     return count > 0 && count <= GW_BLOCK_RECORDS && size >= least &&
-           (get_u16(value + ENDS_AT + 2u * (count - 1)) & END_MASK) ==
+           (base_stored_u16(value + ENDS_AT + 2u * (count - 1)) & END_MASK) ==
                ((size - head_bytes(count)) & END_MASK);
 }
 
@@ -295,13 +281,14 @@ static size_t end_of(const struct gw_block_view *view, uint32_t index)
     if (view->mended == index + 1) {
         return view->mended_end;
     }
-    return index == view->count - 1 ? view->size - head_bytes(view->count)
-                                    : get_u16(view->value + ENDS_AT + 2u * index) & END_MASK;
+    return index == view->count - 1
+               ? view->size - head_bytes(view->count)
+               : base_stored_u16(view->value + ENDS_AT + 2u * index) & END_MASK;
 }
 
 static bool is_shortened(const struct gw_block_view *view, uint32_t index)
 {
-    return (get_u16(view->value + ENDS_AT + 2u * index) & SHORTENED) != 0;
+    return (base_stored_u16(view->value + ENDS_AT + 2u * index) & SHORTENED) != 0;
 }
 
 // A record with its bytes as they lie there.
@@ -316,7 +303,7 @@ static struct gw_block_record look(const struct gw_block_view *view, uint32_t in
     }
     record.bytes.data = view->value + head_bytes(view->count) + from;
     record.bytes.size = end - from - TAIL_BYTES;
-    record.id = get_u64(record.bytes.data + record.bytes.size);
+    record.id = base_stored_u64(record.bytes.data + record.bytes.size);
     record.is_there = true;
     return record;
 }
@@ -421,7 +408,7 @@ static bool find_end(const struct gw_block_view *view, uint32_t index, uint16_t 
     const size_t most = view->size - head_bytes(view->count);
     for (size_t end = from + TAIL_BYTES; end <= most && end <= GW_BLOCK_BYTES; end++) {
         const struct base_span bytes = {body + from, end - from - TAIL_BYTES};
-        const struct seal_of of = {view->number, get_u64(body + end - TAIL_BYTES), index};
+        const struct seal_of of = {view->number, base_stored_u64(body + end - TAIL_BYTES), index};
         uint8_t wanted[SEAL_BYTES];
         seal(&of, bytes, wanted);
         if (memcmp(wanted, body + end - SEAL_BYTES, SEAL_BYTES) == 0) {
@@ -462,7 +449,8 @@ bool gw_block_owners(struct gw_block_view *view, struct gw_block_owner out[GW_BL
         return true;
     }
     for (uint32_t i = 0; i < GW_BLOCK_LANES; i++) {
-        lanes[i] = (struct lane){.left = get_u64(view->value + (size_t)8 * i), .all_there = true};
+        lanes[i] =
+            (struct lane){.left = base_stored_u64(view->value + (size_t)8 * i), .all_there = true};
     }
     for (uint32_t i = 0; i < view->count; i++) {
         const struct gw_block_record record = gw_block_get(view, i, &room);

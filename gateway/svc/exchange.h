@@ -10,7 +10,7 @@
 // Two-way streams. A request whose route is GW_ROUTE_DUPLEX is handed over when its headers are
 // complete, its body open, and answered before gw_core_handle returns. With GW_REPLY_DUPLEX
 // both bodies stay open and carry frames of the tunnel (tunnel/gw_tunnel.h); any other answer ends
-// it.
+// it. Of GW_ROUTE_OPEN: svc/two_way.h.
 #ifndef GW_EXCHANGE_H
 #define GW_EXCHANGE_H
 
@@ -52,7 +52,8 @@ struct gw_request {
     struct base_str if_range;
     struct base_str authorization;
     struct base_str content_type;
-    struct base_str grpc_timeout; // grpc-timeout
+    struct base_str grpc_timeout;  // grpc-timeout
+    struct base_str grpc_encoding; // grpc-encoding
     struct base_str if_match;
     struct base_str idempotency_key;
     struct base_str infer_json;   // inference-header-content-length: how much of the body is JSON
@@ -91,6 +92,7 @@ enum gw_reply_kind {
     GW_REPLY_STREAM, // stays open: a hint stream; `body` comes first, then the transport writes
                      // what the core hands to its gw_hint_fn
     GW_REPLY_DUPLEX, // both bodies stay open: a tunnel stream of `device`
+    GW_REPLY_OPEN,   // both bodies stay open until finish (svc/two_way.h)
     GW_REPLY_KIND_COUNT
 };
 
@@ -133,7 +135,9 @@ enum gw_early {
     GW_EARLY_COUNT
 };
 
-struct gw_route; // svc/route.h
+struct gw_route;     // svc/route.h
+struct gw_open_port; // svc/two_way.h
+struct gw_open_calls;
 
 struct gw_exchange {
     struct base_arena *arena;
@@ -150,7 +154,10 @@ struct gw_exchange {
     // Set by the core where the reply's body lies in memory of its own: gives that back when the
     // transport has no room for the answer and says something else. NULL: it lies in the arena.
     void (*drop)(struct gw_exchange *self);
-    bool proven;    // what request.proven points to
+    // For a stream that may stay open both ways; NULL: not over this transport.
+    const struct gw_open_port *open;
+    const struct gw_open_calls *opened; // set by its `begin`
+    bool proven;                        // what request.proven points to
     bool abandoned; // set by the transport; read by the core on the owning worker only
     bool refused;   // set by the core at the headers: the reply is filled (svc/access/head_check.h)
     // Set by the core: called when the answer is an error. NULL: it is not noted.

@@ -37,10 +37,11 @@ enum gw_route_who {
 };
 
 // How it is served.
-#define GW_ROUTE_HTTP1  1u // in HTTP/1.1 too
-#define GW_ROUTE_DUPLEX 2u // a POST is answered at its headers, and its body stays open
-#define GW_ROUTE_EARLY  4u // may come before the TLS handshake is complete
-#define GW_ROUTE_INFER  8u // there is such a path where the inference service is
+#define GW_ROUTE_HTTP1  1u  // in HTTP/1.1 too
+#define GW_ROUTE_DUPLEX 2u  // a POST is answered at its headers, and its body stays open
+#define GW_ROUTE_EARLY  4u  // may come before the TLS handshake is complete
+#define GW_ROUTE_INFER  8u  // there is such a path where the inference service is
+#define GW_ROUTE_OPEN   16u // a POST is handed over at its headers; it may stay open (svc/two_way.h)
 #define GW_ROUTE_OIP    (GW_ROUTE_HTTP1 | GW_ROUTE_INFER) // its errors are {"error":TEXT}
 
 struct gw_route {

@@ -38,6 +38,7 @@ uint64_t pol_field_kept(const struct pol_field *field, double value)
 void pol_field_names(const struct pol_field *fields, unsigned count, const char **out_names)
 {
     for (unsigned i = 0; i < count; i++) {
+        pol_assert(fields[i].name != NULL);
         out_names[i] = fields[i].name;
     }
     out_names[count] = NULL;

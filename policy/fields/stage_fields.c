@@ -68,6 +68,9 @@ const struct pol_field pol_stage_fields[POL_STAGE_FIELD_COUNT] = {
     [POL_STAGE_FIELD_ON_PASS] = {"on_pass", POL_FIELD_WORD, .max = WORD_BYTES,
                                  .words = POL_WORDS_ON_PASS, .fallback = POL_ON_PASS_ADVANCE},
     [POL_STAGE_FIELD_APPROVAL] = {"approval", POL_FIELD_FLAG},
+    [POL_STAGE_FIELD_MAX_SENT] = {"max_sent", SHARE, .fallback = 1},
+    [POL_STAGE_FIELD_MIN_AGREED] = {"min_agreed", SHARE},
+    [POL_STAGE_FIELD_MAX_CLOUD_MS] = {"max_cloud_ms", POL_FIELD_WHOLE, .max = POL_FALLBACK_MS_MAX},
     [POL_STAGE_FIELD_STATEMENT] = {"statement", POL_FIELD_NESTED}, // base64url of an envelope
 };
 

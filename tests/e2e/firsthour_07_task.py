@@ -33,14 +33,16 @@ class Task(unittest.TestCase):
         return self.walle("task", "build", self.folder(scripts, name="shop/score", version="1.0.0"), "--out", self.stack.path("build"))
 
     def test_calls_of_models_in_the_cloud(self):
-        """None is made here; the script hears whether the version would let it go, and a build says where none would."""
+        """Without a gateway none is made; the script hears whether the version would let it go, and a build says where none would."""
         script = {"task.py": "from walle import cloud\nfor model, x in (('big', [1]), ('big', [1, 2]), ('other', [1])):\n"
                              "    try:\n        cloud.infer(model, {'x': x})\n    except OSError as error:\n        print(error)\n"}
         leaves = {"infer": {"big": {"inputs": {"x": {"dtype": "FP32", "max_elements": 1}}}}}
         ran = self.walle("task", "run", self.folder(script, leaves=leaves))
-        for line, words in zip(ran.stdout.splitlines(), ("big: `walle task run` makes no calls", "x' has 2 elements, and 1 may leave",
-                                                         "to model 'other'")):
-            self.assertIn("walle.cloud: not_allowed: ", line)
+        lines = [line for line in ran.stdout.splitlines() if "walle.cloud" in line]
+        self.assertEqual(len(lines), 3)
+        for line, why, words in zip(lines, ("offline", "not_allowed", "not_allowed"),
+                                    ("big: --gateway URL asks one", "x' has 2 elements, and 1 may leave", "to model 'other'")):
+            self.assertIn(f"walle.cloud: {why}: ", line)
             self.assertIn(words, line)
         self.assertEqual((ran.returncode, ran.stderr), (0, ""))
         ran = self.walle("task", "run", self.folder(script))
@@ -50,8 +52,33 @@ class Task(unittest.TestCase):
         self.assertIn(warning, self.build(script).stderr)
         self.assertEqual(self.build({"task.py": "from walle import cloud\ncloud.why()\n"}).stderr, "")
 
+    def test_watching_a_folder(self):
+        """Runs again when a file is saved, also when it did not compile before, and not when nothing is."""
+        folder = self.folder({"task.py": "import walle\nwalle.result(1)\n"})
+        out = self.stack.path("watched")
+        with open(out, "wb") as file, subprocess.Popen([program("walle"), "task", "run", folder, "--watch"], stdout=file, stderr=file,
+                                                       stdin=subprocess.DEVNULL, env={**os.environ, "TMPDIR": self.scratch}) as process:
+            def said():
+                with open(out, encoding="utf-8") as seen:
+                    return seen.read()
+
+            try:
+                for source, words in ((None, "result: 1"), ("import walle\nwalle.result(\n", "task.py: line 3: SyntaxError"),
+                                      ("import walle\nwalle.result(22)\n", "result: 22")):
+                    before = said().count("waits for a save")
+                    if source is not None:
+                        self.folder({"task.py": source})
+                    wait_until(lambda: said().count("waits for a save") > before, timeout_s=60, what="a run after a save")
+                    self.assertIn(words, said())
+                self.assertEqual(said().count("waits for a save"), 3, said())
+                self.assertEqual(os.listdir(self.scratch), [], "nothing stays behind")
+            finally:
+                process.terminate()
+
     def test_imports_that_a_device_does_not_have(self):
-        for scripts, words in (({"task.py": "import walle\n\nimport numpy as np\n"}, "task.py: line 3: import numpy: no module of a device"),
+        for scripts, words in (({"task.py": "import walle\n\nimport numpy as np\n"}, "task.py: line 3: import numpy: no module of a device: from walle import np"),
+                               ({"task.py": "import cv2\n"}, "import cv2: no module of a device: from walle import cv; cv.imdecode reads bytes"),
+                               ({"task.py": "import random\n"}, "walle.np.random draws numbers"),
                                ({"task.py": "from os.path import join\n"}, "line 1: import os.path"),
                                ({"task.py": "import maths\n"}, "did you mean math?"),
                                ({"task.py": "def f():\n    import featurs\n", "features.py": "x = 1\n"}, "did you mean features?"),
@@ -70,8 +97,8 @@ class Task(unittest.TestCase):
             self.assertFalse(os.path.exists(self.stack.path("build", "manifest")))
 
     def test_names_that_a_module_of_a_device_does_not_have(self):
-        for script, words in (("import walle\n\nfrom walle import np\n", "task.py: line 3: a device's module walle has no np: did you mean nn?"),
-                              ("from walle import data, cv\n", "line 1: a device's module walle has no cv"),
+        for script, words in (("import walle\n\nfrom walle import dta\n", "task.py: line 3: a device's module walle has no dta: did you mean data?"),
+                              ("from walle import data, video\n", "line 1: a device's module walle has no video"),
                               ("from walle import (\n    nn,\n    datas as d,\n)\n", "a device's module walle has no datas: did you mean data?"),
                               ("import walle.foo\n", "line 1: a device's module walle has no module foo"),
                               ("import walle.data\n", "walle has no module data: did you mean from walle import data?"),
@@ -88,6 +115,24 @@ class Task(unittest.TestCase):
             if not script.startswith("def"):
                 ran = self.walle("task", "run", self.folder({"task.py": caught + "import walle\nwalle.result(len(dir(walle)))\n"}))
                 self.assertEqual(ran.returncode, 0, caught + ran.stderr)
+
+    def test_names_that_are_read_of_a_module(self):
+        for script, words in (("import walle\n\nwalle.np.summ([1])\n", "task.py: line 3: a device's module walle.np has no summ: did you mean sum?"),
+                              ("from walle import np\nx = np.nosuch\n", "line 2: a device's module walle.np has no nosuch"),
+                              ("from walle import store as s\ns.gett('a')\n", "line 2: a device's module walle.store has no gett: did you mean get?"),
+                              ("import math\nprint(math.sqrtt(2))\n", "line 2: a device's module math has no sqrtt: did you mean sqrt?"),
+                              ("import walle\nwalle.dta.events()\n", "line 2: a device's module walle has no dta: did you mean data?")):
+            said = self.build({"task.py": script})
+            self.assertEqual(said.returncode, 5, script)
+            self.assertIn(words, said.stderr)
+        for script in ("import walle\nwalle.config.get('a')\nwalle.log(walle.np.pi)\n", "import math\ntry:\n    math.tau2\nexcept AttributeError:\n    pass\n",
+                       "import sys\nsys.path\nsys.implementation.name\nsys.__name__\n"):
+            self.assertEqual(self.build({"task.py": script}).returncode, 0, script)
+        self.assertEqual(self.build({"task.py": "import math\nmath.own()\n", "math.py": "def own(): pass\n"}).returncode, 0)
+        said = self.build({"task.py": "x = 1\nmatch x:\n    case 1:\n        pass\n"})
+        self.assertIn("task.py", said.stderr)
+        self.assertIn("line 2", said.stderr)
+        self.assertIn("a device's Python has no match statement (Python 3.10)", said.stderr)
 
     def test_a_script_that_was_not_listed(self):
         for beside, import_, words in (("helper.py", "helper", "helper.py lies in the folder"),

@@ -45,7 +45,7 @@ VALUES = {
                   {"absolute": 1, "fields": {key: {} for key in "abcd"}}),
 }
 UNSHOWN, SHOWN = ("", " a", "a ", "é", "a\x01"), "stages[0].name: 1 to 32 printable ASCII characters"  # the gateway's words come after the signatures
-WHOLES = {"min_sample", "no_data_s", "in_flight", "execution_timeout_s", "offline_expiry_s", "silence_s", "observe_s", "window_s", "guard_s"}
+WHOLES = {"min_sample", "max_cloud_ms", "no_data_s", "in_flight", "execution_timeout_s", "offline_expiry_s", "silence_s", "observe_s", "window_s", "guard_s"}
 
 
 def fields():

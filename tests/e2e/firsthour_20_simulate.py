@@ -97,6 +97,18 @@ class Simulate(unittest.TestCase):
 
     # ---- Rules that meet nobody
 
+    def test_more_users_than_places(self):
+        # With the defaults: 1,000 devices with 10 sessions each, 64 of them at once. Who waits for a place asks nobody meanwhile.
+        os.mkdir(self.path("clicked"))
+        self.stack.secret("clicked/task.py", "import walle\nwalle.result(1)\n")
+        self.stack.secret("clicked/task.json", json.dumps({"name": "clicked", "version": "1.0.0", "entry": "task", "files": ["task.py"],
+                                                           "triggers": ["click(item)"]}))
+        self.stack.walle("task", "build", self.path("clicked"), "--out", self.path("clicked.build"))
+        _, last, result, _ = self.simulate("--task", self.path("clicked.build"), "--devices", "1000", *self.rooted())
+        self.assertTrue(result["passed"], last)
+        self.assertEqual(result["behaviour"]["totals"]["sessions"], 10000)
+        self.assertGreater(result["behaviour"]["totals"]["sessions_put_off"], 0)
+
     def test_a_rule_that_meets_no_device(self):
         rule = 'os == "iOS" => crash @ 1'
         said, _, _, _ = self.simulate("--bad", rule, code=6)

@@ -220,12 +220,12 @@ class Console(unittest.TestCase):
         one loop."""
         script = re.search(r"<script>(.*)</script>", self.ask("/")[1].decode(), re.DOTALL).group(1)
         for words, wanted in ((["link used"], {"note": "this link was used or ran out: walle console prints another", "asked": 0, "loops": 0}),
-                              (["link used", "type good"], {"note": "live", "asked": 3, "loops": 1}),
-                              (["link used", "link fresh"], {"note": "live", "asked": 3, "loops": 1}),
-                              (["link used", "type bad"], {"note": "401 who?", "asked": 3, "loops": 1}),
-                              (["link used", "type bad", "type good", "link fresh"], {"note": "live", "asked": 9, "loops": 1}),
-                              (["link fresh", "link used"], {"note": "live", "asked": 6, "loops": 1}),
-                              ([], {"note": "401 who?", "asked": 3, "loops": 1})):
+                              (["link used", "type good"], {"note": "live", "asked": 4, "loops": 1}),
+                              (["link used", "link fresh"], {"note": "live", "asked": 4, "loops": 1}),
+                              (["link used", "type bad"], {"note": "401 who?", "asked": 4, "loops": 1}),
+                              (["link used", "type bad", "type good", "link fresh"], {"note": "live", "asked": 12, "loops": 1}),
+                              (["link fresh", "link used"], {"note": "live", "asked": 8, "loops": 1}),
+                              ([], {"note": "401 who?", "asked": 4, "loops": 1})):
             run = subprocess.run(["node", "-", *words], input=TAB.replace("PAGE", script), capture_output=True, text=True, timeout=120)
             self.assertEqual(run.returncode, 0, run.stderr)
             self.assertEqual(json.loads(run.stdout), wanted, words)

@@ -14,6 +14,7 @@ import numpy as np
 
 from onnx import TensorProto, helper
 
+import raw_h2
 from test_inference import W, endless_model, model_of, relu_model, save
 from walle_stack import SOURCE, Stack, program, wait_until
 
@@ -203,6 +204,26 @@ class Cloud(unittest.TestCase):
         self.end(device)
         self.assertEqual(self.figures(), {"charged": 2, "repeated": 0, "kept": 0, "over_quota": 1, "under_way": 0, "other_call": 0,
                                           "given_back": 0})
+
+    def test_quota_in_json(self):
+        """Who shows a device's credential uses up the device's quota in any form, not only in that of its tasks."""
+        self.start("--set", "infer.device_calls_per_min=3")
+        with open(self.stack.enroll_token, encoding="ascii") as file:
+            token = file.read().strip()
+        connection = raw_h2.Connection(self.stack.gateway.ports["h2c"])
+        self.addCleanup(connection.socket.close)
+        _, body = connection.reply(connection.headers(raw_h2.request("/v1/enroll", "POST", ("authorization", "Bearer " + token),
+                                                                     ("walle-device", DEVICE))))
+        credential = re.search(rb"wdt_[!-~]{43}", body).group().decode()
+        asked = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 3], "data": [1, 2, 3]}]})
+        url = f"http://127.0.0.1:{self.stack.gateway.ports['h2c']}/v2/models/relu/infer"
+        said = [subprocess.run(["curl", "-s", "--http2-prior-knowledge", "-o", os.devnull, "-w", "%{http_code} %header{retry-after}",
+                                "-H", "walle-device: " + DEVICE, "-H", "walle-credential: " + credential, "-d", asked, url],
+                               capture_output=True, text=True, check=True, timeout=60).stdout for _ in range(4)]
+        self.assertEqual(said[:3], ["200 "] * 3)
+        self.assertRegex(said[3], r"^429 \d+$")
+        figures = self.figures()
+        self.assertEqual((figures["charged"], figures["over_quota"]), (3, 1))
 
     def test_away_and_back(self):
         """A task goes on without a gateway, run after run, and asks again when there is one."""

@@ -18,7 +18,7 @@ class Demo(unittest.TestCase):
             run = subprocess.run([os.path.join(SOURCE, "demo"), "--bin", os.environ["WALLE_BIN"], "--devices", str(DEVICES), "--dedicated",
                                   "10", "--out", out], capture_output=True, text=True, timeout=500, check=False)
             self.assertEqual(run.returncode, 0, run.stdout[-4000:] + run.stderr[-4000:])
-            before, _, after = run.stdout.partition("== version 1:")
+            before, _, after = run.stdout.partition("== version 1: out in stages")
             self.assertIn(f"   {DEVICES} devices are online\n", before, "everybody is there before the release")
             self.assertRegex(after, rf"\d+ of {DEVICES} devices run version 1, \d failed")
             self.assertIn(f"report: {out}/report.html", run.stdout.splitlines())

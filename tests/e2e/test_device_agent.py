@@ -131,6 +131,7 @@ class DeviceAgent(unittest.TestCase):
         cases = [({"--gateway": "ftp://x"}, "must start with"), ({"--gateway": "https://:1"}, "host"),
                  ({"--gateway": "https://a:99999"}, "port"), ({"--id": "123"}, "16"), ({"--trust": "abc"}, "64 hex"),
                  ({"--attr": "novalue"}, "NAME=VALUE"), ({"--checkin-interval": "0"}, "number"),
+                 ({"--runs": "65"}, "--runs: '65' is not a number from 1 to 64"), ({"--run-memory": "0"}, "number"),
                  ({"--trust": None}, "--trust is needed"), ({"--dir": None}, "needed"),
                  ({"--insecure": False}, "--ca or --insecure")]
         for change, text in cases:

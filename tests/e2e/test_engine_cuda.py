@@ -10,6 +10,7 @@ import sys
 import tempfile
 import unittest
 
+import numpy
 from onnx import save
 
 from walle_stack import SOURCE, program
@@ -70,9 +71,20 @@ class EngineCuda(unittest.TestCase):
         self.assertEqual(len(outputs), 2 if name == "bert_squad" else 1, checked.stdout)
         return checked.stdout
 
+    def outputs(self, name, *arguments):
+        path = os.path.join(self.folder, "outputs.npz")
+        ran = self.engine("run", self.model(name), "--random", "1", "--output", path, *arguments)
+        with numpy.load(path) as file:
+            return {key: file[key] for key in file.files}, ran.stderr
+
     def all_on_device(self, name):
-        ran = self.engine("run", self.model(name), "--random", "1")
-        self.assertRegex(ran.stderr, r"cuda: \d+ bytes, 0 commands left to the host")
+        """Nothing is left to the host, so that a second run replays the first one, with its results."""
+        once, said = self.outputs(name)
+        self.assertRegex(said, r"cuda: \d+ bytes, 0 commands left to the host, 0 of the runs replayed")
+        again, said = self.outputs(name, "--repeat", "2")
+        self.assertRegex(said, r"1 of the runs replayed")
+        for key, values in once.items():
+            numpy.testing.assert_array_equal(again[key], values)
 
     def test_models_in_several_orders(self):
         for name in FAST:
@@ -92,6 +104,34 @@ class EngineCuda(unittest.TestCase):
         for name in ("resnet18", "resnet50"):
             self.agrees(name, 6)
             self.all_on_device(name)
+
+    def test_low_precision(self):
+        for name in ("squeezenet1_1", "bert_squad"):
+            high, _ = self.outputs(name)
+            low, _ = self.outputs(name, "--precision", "low")
+            for key, values in high.items():
+                error = numpy.abs(low[key] - values).max() / numpy.abs(values).max()
+                self.assertGreater(error, 0, f"{name}: {key}: nothing was rounded")
+                self.assertLess(error, 0.02, f"{name}: {key}")
+
+    def test_an_installed_engine_finds_its_kernels(self):
+        """Beside its programs, wherever they are moved to; no setting names them."""
+        build = os.path.dirname(os.path.dirname(program("walle-engine")))
+        prefix = os.path.join(self.folder, "prefix")
+        run = subprocess.run(["cmake", "--install", build, "--component", "engine", "--prefix", prefix], capture_output=True,
+                             text=True, timeout=300)
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        with open(os.path.join(build, "CMakeCache.txt"), encoding="utf-8") as cache:
+            folder = re.search(r"^CMAKE_INSTALL_LIBDIR:PATH=(.*)$", cache.read(), re.M).group(1)
+        os.makedirs(os.path.join(prefix, folder), exist_ok=True)
+        shutil.copy(self.library, os.path.join(prefix, folder, "libwalle-engine-cuda.so"))
+        moved = os.path.join(self.folder, "moved")
+        os.rename(prefix, moved)
+        environment = {name: value for name, value in os.environ.items() if name != "WALLE_ENGINE_CUDA"}
+        run = subprocess.run([os.path.join(moved, "bin", "walle-engine"), "run", self.model("din"), "--random", "1", "--device",
+                              "cuda"], capture_output=True, text=True, timeout=300, env=environment)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("0 commands left to the host", run.stderr)
 
     def test_cases_of_onnx(self):
         for seed, (folder, least) in enumerate(PASSED.items()):

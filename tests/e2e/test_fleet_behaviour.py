@@ -5,6 +5,7 @@ import csv
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import unittest
@@ -196,6 +197,65 @@ class FleetBehaviour(unittest.TestCase):
         result = self.run_fleet("--sessions", "3", "--session-every", "1", "--duration", "60", "--kills", "40%")
         self.assertGreater(result["behaviour"]["totals"]["sessions_killed"], 20)
         self.check_law(result)
+
+    def test_in_virtual_time(self):
+        """The same pipeline and both sides of the tunnel, in virtual time: one run whatever the threads, also with kills, networks and
+        a gateway that is killed; and a panel behaves where not everybody does."""
+        self.start_gateway()
+        self.assertEqual(self.stack.gateway.stop(), 0)
+
+        def play(name, *arguments):
+            result = self.fleet("run", "--virtual", self.stack.path("gateway"), "--trust", self.key, "--devices", "200", "--behaviour", "ipv",
+                                "--checkin-interval", "60", "--session-every", "20", "--sessions", "2", "--duration", "3600", *arguments, out=name)[1]
+            totals, law = result["behaviour"]["totals"], result["behaviour"]["law"]
+            self.assertTrue(law["holds"], law)
+            self.assertGreater(result["behaviour"]["triggers"][0]["fired"], totals["devices"] / 2)
+            self.assertEqual(totals["sessions"], 2 * totals["devices"])
+            self.assertEqual(result["fidelity"]["behaviour"], totals["devices"])
+            self.assertEqual(result["versions"][0]["ran"], 200)
+            durable, offered = (sum(row[name] for row in law["classes"]) for name in ("durable", "offered"))
+            self.assertGreater(durable, totals["devices"] / 2)
+            self.assertTrue(durable <= law["taken"] <= offered, law)
+            return result
+        calm = play("calm")
+        self.assertEqual(calm["behaviour"]["totals"]["devices"], 200)
+        self.assertIsNone(calm["behaviour"]["cost"]["event_p99_us"], "the host's time is not measured")
+        self.assertEqual(calm["behaviour"]["law"]["classes"][2]["gone_with_kills"], 0)
+        for name, options in (("kills", ("--kills", "30%")), ("restart", ("--links", "network", "--fault", "gateway:restart 20 @ 100%")),
+                              ("panel", ("--panel", "25%"))):
+            first, second = (play(f"{name}-{threads}", "--threads", str(threads), *options) for threads in (1, 2))
+            self.assertEqual(first["virtual"]["digest"], second["virtual"]["digest"], name)
+            self.assertNotEqual(first["virtual"]["digest"], calm["virtual"]["digest"], name)
+            for part in ("totals", "law", "triggers"):
+                self.assertEqual(first["behaviour"][part], second["behaviour"][part], f"{name}: {part}")
+            self.assertEqual(first["behaviour"]["totals"]["sessions_killed"] > 0, name == "kills")
+            self.assertEqual((first["faults"] or {}).get("gateway:restart", 0) > 0, name == "restart")
+            if name == "panel":
+                self.assertIn(first["behaviour"]["totals"]["devices"], range(20, 81))
+            else:
+                self.assertEqual(first["behaviour"]["totals"]["devices"], 200)
+        run, _ = self.fleet("run", "--virtual", self.stack.path("gateway"), "--trust", self.key, "--panel", "0%", code=2)
+        self.assertIn("--panel: nobody behaves then", run.stderr)
+        run, _ = self.fleet("run", "--virtual", self.stack.path("gateway"), "--trust", self.key, "--panel", "1%", code=2)
+        self.assertIn("--panel: of what? --behaviour says", run.stderr)
+
+    def test_the_preflight_counts_users(self):
+        """What they take more than the same devices without any is what it said, within a tenth of the peak."""
+        self.start_gateway()
+        self.assertEqual(self.stack.gateway.stop(), 0)
+
+        def play(*arguments):
+            run, result = self.fleet("run", "--virtual", self.stack.path("gateway"), "--trust", self.key, "--devices", "600",
+                                     "--checkin-interval", "60", "--session-every", "20", "--duration", "600", *arguments)
+            said = re.search(r"(?m)^  memory +(\d+) MiB of .*, users (\d+)\)$", run.stdout + run.stderr)
+            return int(said.group(1)), int(said.group(2)), result["peak_rss_bytes"] / 2**20
+        budget, users, peak = play()
+        self.assertEqual(users, 0)
+        for words in (("--sessions", "1"), ("--sessions", "4"), ("--sessions", "2", "--panel", "25%"), ("--sessions", "2", "--active", "200")):
+            all_of_it, more, with_users = play("--behaviour", "ipv", *words)
+            self.assertAlmostEqual(all_of_it - budget, more, delta=1)
+            if not os.environ.get("WALLE_SANITIZE"):  # a sanitizer has memory of its own
+                self.assertLess(abs(with_users - peak - more), 0.1 * with_users, (words, more, peak, with_users))
 
     def test_batches_are_made_with_the_version_s_dictionary(self):
         """Trained from what a first fleet sent, released with a version, and used by a second one, whose records all arrive."""

@@ -29,7 +29,8 @@ MUTANTS = (("skipped-signature", "permitted", "first", ("--duration", "120")),
            ("untold-look", "exact", "looking", ("--duration", "120", "--real-every", "3")),
            ("lost-recovery", "recovered", "first", ("--duration", "900")),
            ("control-gives-up", "stood", "second", ("--duration", "1500")),
-           ("blind-gate", "exposure", "first", ("--duration", "1800", "--max-exposed", "50%", *BAD)))
+           ("blind-gate", "exposure", "first", ("--duration", "1800", "--max-exposed", "50%", *BAD)),
+           ("unsent-header", "bytes", "first", ("--duration", "120", "--byte-devices", "10")))
 # With what a mutant takes that the product as it is meets as well.
 PRODUCT = {"control-gives-up": "control-fails"}
 
@@ -86,6 +87,21 @@ class FleetOracles(unittest.TestCase):
         with open(os.path.join(os.path.dirname(os.path.abspath(BIN)), "oracle-mutants.txt"), "w", encoding="utf-8") as file:
             file.write(table + "\n")
         self.assertTrue(all(killed for _, _, killed in rows), table)
+
+    # By its index, and its story can be asked for: in some devices of a larger fleet as well.
+    def test_a_device_that_is_astray_is_named(self):
+        arguments = next(row for row in MUTANTS if row[1] == "ended")[3]
+        broken, result = self.play("unfinished-rollback", "first", "--first-device", "1000", *arguments)
+        self.assertIn("ended", broken)
+        oracles = {oracle["name"]: oracle for oracle in result["oracles"]}
+        device = oracles["ended"]["device"]
+        self.assertIn(device, range(1000, 1120))
+        self.assertIsNone(oracles["once"]["device"])
+        out = self.folders["first"].stack.path("out-unfinished-rollback")
+        told = subprocess.run([program("fleet_mutants"), "replay", out, "--device", str(device)], capture_output=True, text=True,
+                              timeout=300, env={**os.environ, "WALLE_SIM_MUTANT": "unfinished-rollback"})
+        self.assertEqual(told.returncode, 0, told.stdout + told.stderr)
+        self.assertIn(f"device {device}", told.stdout)
 
     # Whichever thread comes first to what shards share, they write in their order: the program looks after that itself.
     def test_slow_shards_change_nothing(self):

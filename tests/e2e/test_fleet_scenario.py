@@ -2,6 +2,7 @@
 its points, and its report says by how much a gateway that loses no time would have been earlier."""
 import json
 import os
+import re
 import subprocess
 import unittest
 
@@ -9,6 +10,7 @@ from fleet_folder import FleetFolder
 from walle_stack import SOURCE, Stack, program
 
 SCENARIOS = os.path.join(SOURCE, "conf", "scenarios")
+INCIDENTS = os.path.join(SCENARIOS, "incidents")
 
 
 class FleetScenario(unittest.TestCase):
@@ -73,12 +75,35 @@ class FleetScenario(unittest.TestCase):
     def test_scenarios_that_ship(self):
         """Each passes, with few devices; of a day its first hours."""
         shorter = {"day.conf": ("--until-coverage", "3%"), "walle-19m.conf": ("--duration", "1200")}
-        names = sorted(os.listdir(SCENARIOS))
+        names = sorted(name for name in os.listdir(SCENARIOS) if name.endswith(".conf"))
         self.assertEqual(len(names), 5)
         for name in names:
             with self.subTest(name):
                 _, result, _ = self.play(name, "--devices", "400", *shorter.get(name, ()))
                 self.assertEqual((result["outcome"], result["totals"]["run_failures"]), ("passed", 0))
+
+    def test_incidents(self):
+        """What went wrong elsewhere: each of the pack goes wrong here, too, and as often as the file asks; no invariant breaks, and in
+        the end everybody has the release, or is off the one that is bad."""
+        names = sorted(os.listdir(INCIDENTS))
+        self.assertEqual(len(names), 9)
+        for name in names:
+            with self.subTest(name), open(os.path.join(INCIDENTS, name), encoding="utf-8") as file:
+                kinds = set(re.findall(r"(?m)^fault = (\S+)", file.read()))
+                bad = name == "old-system.conf"
+                self.assertNotEqual(bool(kinds), bad)
+                _, result, _ = self.play(os.path.join("incidents", name), "--devices", "300", *(("--bad-version", "1.0.0") if bad else ()))
+                version = result["versions"][0]
+                self.assertEqual(result["outcome"], "passed")
+                self.assertEqual(set(result["faults"] or ()), kinds)
+                self.assertTrue(all(oracle["holds"] for oracle in result["oracles"]), result["oracles"])
+                if bad:
+                    self.assertEqual((result["rollouts"][0]["state"], version["current"]), ("rolled_back", 0))
+                    self.assertIn("os_version", result["failing_slice"]["predicate"])
+                else:
+                    ended = next(oracle for oracle in result["oracles"] if oracle["name"] == "ended")
+                    self.assertTrue(ended["compared"], ended)
+                    self.assertEqual((version["ran"], version["current"]), (300, 300))
 
     def test_who_comes_once_and_who_is_double(self):
         options = ("--devices", "600", "--checkin-interval", "60", "--until-coverage", "0", "--duration", "1140")

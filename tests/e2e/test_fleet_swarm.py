@@ -81,7 +81,7 @@ class FleetSwarm(unittest.TestCase):
         families = {fault.split(":")[0] for run in swarm["runs"] for fault in run["faults"]}
         self.assertEqual(families, {"network", "gateway", "storage", "process", "clock", "device"})
         kinds = {fault.split(" ")[0] for run in swarm["runs"] for fault in run["faults"]}
-        self.assertEqual(len(kinds), 33)
+        self.assertEqual(len(kinds), 42)
         self.assertEqual(os.listdir(out), ["swarm.json"])  # what held leaves nothing
         # What compared nothing is not counted as held: the bad release's devices were back in the seeds in which there was one.
         compared = swarm["compared"]
@@ -220,6 +220,73 @@ class FleetSwarm(unittest.TestCase):
         ended = {oracle["name"]: oracle for oracle in result["oracles"]}["ended"]
         self.assertTrue(ended["checked"] and ended["holds"], ended)
         self.assertEqual(ended["of"], 80)
+
+    # Nobody has a network from the start until long after a run without faults would have given up.
+    def test_faults_from_the_start_are_waited_out(self):
+        result = self.play("--fault", "network:outage 90 @ 100%", "--faults-until", "90", "--duration", "3600")
+        self.assertGreater(result["faults"]["network:outage"], 0)
+        self.assertNotIn("nothing was answered", result["ended"])
+        ended = {oracle["name"]: oracle for oracle in result["oracles"]}["ended"]
+        self.assertEqual((ended["holds"], ended["of"]), (True, 80))
+        gone = self.play("--fault", "network:outage 90 @ 100%", "--duration", "3600", status=7)
+        self.assertEqual(gone["ended"], "nothing was answered for 30 s")
+
+    # What a path loses and what a phone does to its apps shows in what happened, and is over when it is: everybody comes to the release.
+    def test_what_paths_lose_and_phones_put_off(self):
+        stack = self.enterContext(Stack())
+        folder = FleetFolder(stack)
+        folder.release("1.0.0", AT_ONCE)  # whatever fails, it goes on
+        folder.stop()
+        calm, seen = self.play(*folder.words(), "--duration", "1500"), {}
+        for fault in ("network:dns 3600 @ 90%", "network:mtu 300 @ 100%", "network:replay 60 @ 20%", "device:throttle 8 @ 50%",
+                      "device:memory 128 @ 20%", "device:killer @ 20%", "device:saver 600 @ 100%", "device:doze 900 @ 80%"):
+            kind = fault.split(" ")[0]
+            result = self.play(*folder.words(), "--fault", fault, "--faults-until", "900", "--until-rest", "--own-signatures", "--duration", "7200")
+            self.assertGreater(result["faults"][kind], 0, fault)
+            oracles = {oracle["name"]: oracle for oracle in result["oracles"]}
+            self.assertTrue(all(oracle["holds"] for oracle in oracles.values()), oracles)
+            self.assertTrue(oracles["ended"]["checked"], fault)
+            self.assertEqual((oracles["ended"]["of"], result["rollouts"][-1]["state"]), (80, "completed"), fault)
+            self.assertEqual(result["ended"], "everybody is where the rollout has them", fault)
+            self.assertEqual(result["versions"][0]["ran"] + result["versions"][0]["failed"], 80, fault)
+            with open(self.stack.path("out", "coverage.csv"), encoding="utf-8") as file:
+                rows = [line.strip().split(",") for line in file if ",ran," in line]
+            early = max((int(row[3]) for row in rows if float(row[2]) < 899), default=0)
+            # Hardly anybody hears of it while no name is found, nothing fits or no request is let out; all others have it at once.
+            self.assertEqual(early < 40, kind in ("network:dns", "network:mtu", "device:saver"), (fault, early))
+            seen[kind] = result
+        for kind in ("network:dns", "device:saver"):
+            self.assertGreater(seen[kind]["totals"]["request_errors"], calm["totals"]["request_errors"], kind)
+        # What comes once more, the gateway does not count twice.
+        self.assertEqual({row["gap"] for row in seen["network:replay"]["truth_gap"][0]["devices"].values()}, {0})
+        # Where there is less memory, runs fail and say so; where the process is taken with it, it is killed, and tries again.
+        memory, killer = seen["device:memory"], seen["device:killer"]
+        self.assertEqual(memory["versions"][0]["failed"], memory["faults"]["device:memory"])
+        self.assertEqual((killer["totals"]["crashes"], killer["versions"][0]["failed"]), (killer["faults"]["device:killer"], 0))
+        # A phone that sleeps deeply asks less often.
+        self.assertLess(seen["device:doze"]["totals"]["checkins"], calm["totals"]["checkins"])
+
+    # A script that is done in its time is not where the processor is hot.
+    def test_a_script_that_heat_makes_too_slow(self):
+        stack = self.enterContext(Stack())
+        folder = FleetFolder(stack)
+        folder.release("1.0.0", AT_ONCE, "len([i for i in range(40000) if i < 0])")
+        folder.stop()
+        for fault, failed in (("device:throttle 8 @ 100%", 0), ("device:throttle 1000 @ 100%", 20)):
+            result = self.play(*folder.words(), "--fault", fault, "--duration", "30", devices=20, status=(0, 1))
+            self.assertEqual((result["faults"]["device:throttle"], result["versions"][0]["failed"]), (20, failed))
+        self.assertIn("fail_timeout", json.dumps(result))
+
+    # All of them at once, on any number of threads, and a line with them is made small.
+    def test_many_of_them_at_once(self):
+        faults = [word for fault in ("network:dns @ 5%", "network:mtu @ 5%", "network:replay @ 10%", "device:throttle @ 20%", "device:saver @ 20%",
+                                     'device:doze @ 50% where os == "android"', "device:killer @ 5%") for word in ("--fault", fault)]
+        first, second = (self.play(*faults, "--threads", threads, "--faults-until", "900", "--duration", "1200", devices=250, status=(0, 1))
+                         for threads in ("1", "2"))
+        self.assertEqual(first["virtual"]["digest"], second["virtual"]["digest"])
+        self.assertEqual(first["faults"], second["faults"])
+        less = self.play(*[word for fault in ("network:dns @ 5%", "network:replay @ 10%") for word in ("--fault", fault)], "--duration", "60")
+        self.assertEqual(set(less["faults"]), {"network:dns", "network:replay"})
 
     # Ten minutes after the faults, or after the last device came where it should be.
     def test_a_run_ends_when_all_is_at_rest(self):

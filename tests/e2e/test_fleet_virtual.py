@@ -83,6 +83,8 @@ class FleetVirtual(unittest.TestCase):
         self.assertGreater(real["devices"], 0)
         self.assertIn(real["runs_shared"], range(DEVICES - real["devices"] - 64, DEVICES - real["devices"]))
         self.assertEqual(real["disagreed"], 0)
+        self.assertEqual(result["fidelity"], {"release_path": DEVICES, "behaviour": 0, "unshared": real["devices"], "own_connection": 0,
+                                              "byte_exact": 0, "http2": False, "tls": False, "own_tls": False})
         self.assertEqual(folder_sums(self.stack.path("gateway")), self.before)
         # What the gateway heard is what was, and a latency in virtual time is nobody's lateness.
         gap = result["truth_gap"][0]
@@ -136,7 +138,7 @@ class FleetVirtual(unittest.TestCase):
         self.addCleanup(run.wait)
         self.addCleanup(run.kill)
         def copies():  # of this run: it holds the folder
-            return {os.readlink(f"/proc/{run.pid}/fd/{name}") for name in os.listdir(f"/proc/{run.pid}/fd")} & there()
+            return {os.path.realpath(f"/proc/{run.pid}/fd/{name}") for name in os.listdir(f"/proc/{run.pid}/fd")} & there()
         mine = wait_until(lambda: copies() if all(os.path.exists(os.path.join(name, "store.mdb")) for name in copies()) else None)
         self.assertEqual(len(mine), 1)
         copy = mine.pop()

@@ -17,6 +17,7 @@ sys.path[:0] = [os.path.join(SOURCE, "bench"), os.path.join(SOURCE, "bench", "hi
 import numpy as np  # noqa: E402  pylint: disable=wrong-import-position
 import figures  # noqa: E402  pylint: disable=wrong-import-position
 from fleet import AGENT, AGENT_MOMENTS  # noqa: E402  pylint: disable=wrong-import-position
+import models  # noqa: E402  pylint: disable=wrong-import-position
 import world  # noqa: E402  pylint: disable=wrong-import-position
 
 
@@ -41,22 +42,58 @@ class Ends(unittest.TestCase):
         self.assertEqual(both.right({0: 3}, [3, 3]), 5)
 
 
+class Moments(unittest.TestCase):
+    def test_processes_draw_what_one_does(self):
+        count = world.BLOCK + 20
+        alone, many = world.Moments(7, count), world.moments(7, count, world.FULL, 2)
+        for (name, one), (_, other) in zip(alone.arrays(), many.arrays()):
+            self.assertEqual(len(other), count)
+            np.testing.assert_array_equal(one, other, name)
+        np.testing.assert_array_equal(many.first(30).frame, alone.frame[:30])
+        self.assertEqual(len(world.moments(7, 0, world.FULL, 2)), 0)
+
+    def test_items_and_faces_are_apart_and_inside(self):
+        random = np.random.default_rng(3)
+        for _ in range(300):
+            item, face = world.places(random, world.FULL)
+            self.assertGreaterEqual(np.hypot(item[1] - face[1], item[2] - face[2]), 0.9 * (item[0] + face[0]))
+            for r, cx, cy in (item, face):
+                self.assertTrue(r <= min(cx, cy) and max(cx, cy) <= world.SIDE - r)
+
+    def test_what_is_cut_out_is_inside_and_holds_the_place(self):
+        for place, (x1, y1, x2, y2) in enumerate(world.boxes()):
+            row, column = divmod(place % world.GRID ** 2, world.GRID)
+            self.assertTrue(0 <= x1 < x2 <= world.SIDE and 0 <= y1 < y2 <= world.SIDE)
+            self.assertTrue(x1 < (column + 0.5) * world.STRIDE < x2 and y1 < (row + 0.5) * world.STRIDE < y2)
+
+    def test_what_is_right_for_a_detector_sums_up_to_one(self):
+        moments = world.Moments(5, 60)
+        shares = models.place_shares(moments.item_map, world.SIZES)
+        np.testing.assert_allclose(shares.sum(1), 1, rtol=1e-6)
+        np.testing.assert_array_equal(shares[:, 0] == 1, moments.kind < 0)
+        self.assertEqual(set(shares[:, 0]), {0, 1})
+
+
 class Highlights(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         folder = tempfile.mkdtemp(prefix="walle-highlights-")
         cls.addClassCleanup(shutil.rmtree, folder)
         cls.out = os.path.join(folder, "out")
-        run = subprocess.run([sys.executable, os.path.join(SOURCE, "bench", "highlights_bench.py"), "--build", os.path.dirname(BIN), "--size",
-                              "test", "--out", cls.out], capture_output=True, text=True, timeout=560, stdin=subprocess.DEVNULL, check=False)
-        print(run.stdout)
-        if run.returncode != 0:
-            raise AssertionError(run.stdout + run.stderr)
-        cls.said = run.stdout
+        cls.said = cls.run_bench(cls.out)
         cls.result = json.loads(cls.text("result.json"))
         cls.records = [json.loads(line) for line in cls.text("records.jsonl").splitlines()]
         cls.test = list(csv.DictReader(cls.text("test.csv").splitlines()))
         cls.threshold = cls.result["threshold"]["value"]
+
+    @staticmethod
+    def run_bench(out, *words):
+        run = subprocess.run([sys.executable, os.path.join(SOURCE, "bench", "highlights_bench.py"), "--build", os.path.dirname(BIN), "--size",
+                              "test", "--out", out, *words], capture_output=True, text=True, timeout=560, stdin=subprocess.DEVNULL, check=False)
+        print(run.stdout)
+        if run.returncode != 0:
+            raise AssertionError(run.stdout + run.stderr)
+        return run.stdout
 
     @classmethod
     def text(cls, name):
@@ -93,6 +130,26 @@ class Highlights(unittest.TestCase):
             self.assertLess(judged["accuracy"][who][0], judged["accuracy"][who][2])
         self.assertAlmostEqual(judged["within"][0], (sum(right["both"]) - sum(right["cloud"])) / len(sent), places=9)
         self.assertAlmostEqual(self.result["cloud_load_saved"], 1 - sum(sent) / len(sent), places=9)
+
+    def test_scored_again_without_a_fleet(self):
+        """--reuse trains nothing again and comes to the same answers; --no-fleet ends with them."""
+        out = os.path.join(os.path.dirname(self.out), "again", "out")
+        shutil.copytree(os.path.join(self.out, "work"), os.path.join(out, "work"))
+        said = self.run_bench(out, "--reuse", "--no-fleet")
+        self.assertIn("examples, epoch", self.said)
+        self.assertNotIn("examples, epoch", said)
+        with open(os.path.join(out, "test.csv"), encoding="ascii") as file:
+            again = list(csv.DictReader(file))
+        self.assertEqual(len(again), len(self.test))
+        for row, before in zip(again, self.test):
+            self.assertAlmostEqual(float(row.pop("confidence")), float(before["confidence"]), places=4)
+            self.assertEqual(row, {name: before[name] for name in row})
+        with open(os.path.join(out, "result.json"), encoding="ascii") as file:
+            result = json.load(file)
+        for who in ("device", "cloud"):
+            self.assertEqual(result["test"]["accuracy"][who], self.result["test"]["accuracy"][who])
+        self.assertNotIn("fleet", result)
+        self.assertFalse(os.path.exists(os.path.join(out, "report.html")))
 
     def test_test_moments_are_others(self):
         """The labels of test.csv are those of the test's own seed, and its pictures are in no other set."""
@@ -141,7 +198,7 @@ class Highlights(unittest.TestCase):
 
     def test_the_report_says_it(self):
         report = self.text("report.html")
-        self.assertEqual(report.count("<svg"), 4)
+        self.assertEqual(report.count("<svg"), 6)
         self.assertIn("All data is synthetic", report)
         warning = "The size 'test' only shows that the machinery works"
         self.assertEqual(self.said.splitlines()[0][:len("warning: " + warning)], "warning: " + warning)

@@ -211,7 +211,10 @@ class ModelReleaseTest(unittest.TestCase):
             release = self.view()["release"]
             self.assertEqual(release["state"], "running")
             self.assertEqual((release["seen"]["serving"]["calls"], release["seen"]["candidate"]["calls"]), (50, 50))
-            self.assertIn("not counted", self.walle("status", "relu"))
+            self.assertEqual([release["questions"]["errors"][name] for name in ("callers", "serving_callers")], [1, 1])
+            text = self.walle("status", "relu")
+            self.assertIn("not counted", text)
+            self.assertRegex(text, r"errors .* of 50 calls, of 1 caller so far; of the serving version 0 of 50, of 1 caller so far")
             self.walle("abort", "relu")
             wait_until(lambda: self.state() == "rolled_back")
         # Malformed calls count nowhere.

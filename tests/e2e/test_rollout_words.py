@@ -106,7 +106,7 @@ class RolloutWords(unittest.TestCase):
         except KeyError:
             name = f"uid {os.getuid()}"
         log = self.stack.walle("rollout", "log", rollout).stdout.splitlines()
-        self.assertRegex(next(line for line in log if " pause " in line), rf"by (\S+ \()?{name}\)?: ")
+        self.assertRegex(next(line for line in log if " pause " in line), rf"by (\S+ \()?{name}\)?$")
 
     def test_the_audit_log_names_the_task(self):
         rollout = self.stack.release("shop/score", 1, SCRIPT, FULL)

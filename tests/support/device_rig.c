@@ -696,6 +696,7 @@ static bool finish_run(struct rig *rig)
                                                   : "ValueError: bad price (main.py:3)")
                                 : (struct base_str){NULL, 0},
                 .refused = version->refused,
+                .cloud = version->cloud,
                 .place = version->place,
             };
             version->runs++;

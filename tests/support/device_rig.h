@@ -29,12 +29,13 @@ struct rig_version {
     size_t size;
     struct rig_file files[RIG_FILES_MAX];
     uint32_t file_count;
-    enum wire_outcome_kind ends; // how its runs end
-    const char *result;          // what they give; NULL: nothing
-    const char *failure;         // in their words, where they fail; NULL: some
-    struct dev_task_place place; // likewise
-    uint32_t refused;            // records they may not let go
-    uint64_t duration_us;        // 0: 1500
+    enum wire_outcome_kind ends;    // how its runs end
+    const char *result;             // what they give; NULL: nothing
+    const char *failure;            // in their words, where they fail; NULL: some
+    struct dev_task_place place;    // likewise
+    uint32_t refused;               // records they may not let go
+    struct wire_cloud_counts cloud; // what each decides
+    uint64_t duration_us;           // 0: 1500
     uint32_t heap_peak_bytes;
     uint64_t tokens; // sum of those its runs were given
     uint32_t triggered_runs;

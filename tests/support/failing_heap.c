@@ -148,7 +148,7 @@ void *__wrap_mmap(void *at, size_t size, int protection, int flags, int file, of
         return MAP_FAILED;
     }
     void *memory = __real_mmap(at, size, protection, flags, file, offset);
-    heap.live += memory != MAP_FAILED;
+    heap.live += memory != MAP_FAILED && (flags & MAP_FIXED) == 0; // else it lies in another's
     return memory;
 }
 

@@ -14,6 +14,7 @@
 #include "policy/bucket.h"
 #include "policy/gate.h"
 #include "ports/sim_storage.h"
+#include "posix/posix_request.h"
 #include "svc/plan/cohort.h"
 #include "tunnel/tunnel.h"
 #include "virtual/core_link.h"
@@ -30,6 +31,19 @@ static bool is(const char *name)
 {
     const char *mutant = getenv("WALLE_SIM_MUTANT");
     return mutant != NULL && strcmp(mutant, name) == 0;
+}
+
+// ---- A header of a request is not sent
+
+uint32_t __real_posix_request_headers(const struct dev_request *request,
+                                      struct posix_request_text *text, struct h2_header *out);
+uint32_t __wrap_posix_request_headers(const struct dev_request *request,
+                                      struct posix_request_text *text, struct h2_header *out);
+uint32_t __wrap_posix_request_headers(const struct dev_request *request,
+                                      struct posix_request_text *text, struct h2_header *out)
+{
+    uint32_t count = __real_posix_request_headers(request, text, out);
+    return is("unsent-header") && count > 0 ? count - 1 : count;
 }
 
 // ---- Signatures are not looked at

@@ -15,8 +15,10 @@
 #define OLDER_TRUST_AT 43  // where a release of version 7 or above says which devices count
 #define NEWER_PACE     4u  // bytes of the interval behind that, from version 9
 #define NEWER_VERDICTS 14u // ... of what a stage's verdicts do, in front of its statement, from 10
+#define NEWER_CLOUD    12u // ... and behind that of decisions between device and cloud, from 12
 #define OLDER_FLOOR    8   // from here on statements name a floor, and none leads back
 #define OLDER_VERDICTS 10  // ... and stages say what verdicts do
+#define OLDER_CLOUD    12  // ... and what decisions between device and cloud may come to
 
 struct older_rollout {
     struct gw_store_op op;
@@ -77,17 +79,18 @@ static inline void older_way_back(struct base_writer *writer, const struct older
     older_envelope(writer, &envelope);
 }
 
-// From version 11: the version, trust_unproven, no interval, a way back behind the task, the
-// statements, and nothing of verdicts; each as the older version had it.
+// From version 12: the version, trust_unproven, no interval, a way back behind the task, the
+// statements, and nothing of verdicts or of the cloud; each as the older version had it.
 static inline void older_spec(struct base_writer *writer, const struct older_rollout *older,
                               const uint8_t *spec, size_t size)
 {
     static const size_t prefix = 2; // of a statement: its size is so many bytes long
     const size_t rest = OLDER_TRUST_AT + 1 + (older->version > OLDER_FLOOR ? 0 : NEWER_PACE);
-    const size_t verdicts = older->version < OLDER_VERDICTS ? NEWER_VERDICTS : 0;
+    const size_t verdicts = (older->version < OLDER_VERDICTS ? NEWER_VERDICTS : 0) +
+                            (older->version < OLDER_CLOUD ? NEWER_CLOUD : 0);
     size_t at = OLDER_TRUST_AT + 1 + NEWER_PACE + WIRE_SHA256_BYTES + 1 + strlen(older->task);
     const uint8_t *found;
-    assert_int_equal(spec[0], 11);
+    assert_int_equal(spec[0], 12);
     base_writer_u8(writer, older->version);
     base_writer_bytes(writer, spec + 1, OLDER_TRUST_AT - 1);
     if (older->version > OLDER_FIRST) {

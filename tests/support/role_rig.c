@@ -286,8 +286,8 @@ static void serve_next(struct role_rig *roles, struct mem_exchange *exchange)
     must(base_str_u64(text, &version) == BASE_OK && version > 0, "next path");
     must(slash == NULL || strcmp(slash, "/" ROLE_SCENARIO) == 0, "next scenario");
     size_t size = 0;
-    if (roles->apart) {
-        answer(roles, exchange, 404, NULL, 0);
+    if (roles->apart || roles->next_status != 0) {
+        answer(roles, exchange, roles->apart ? 404 : roles->next_status, NULL, 0);
         return;
     }
     if (version <= roles->root_count) {

@@ -34,6 +34,7 @@ struct role_rig {
     int64_t ahead_s;           // gateway's and root signers' clock, before the device's
     uint64_t directed_version; // of the timestamp, as the director tells; 0: the true one
     bool apart;                // it knows no question for what comes next
+    int next_status;           // ... answers it so; 0: with 200
     // Lies.
     bool unnamed;           // the director's answer names nothing
     bool unmarked;          // ... has none of the marks

@@ -1,18 +1,20 @@
 // A core for tests of the transport: 204 on /v1/checkin, a hint stream on /v1/push, a generated
-// blob on /v1/blob/SIZE, fields on /test/fields, a tunnel stream on /v1/tunnel (the stub tunnel's),
-// an echo of the body's size elsewhere. Paths under /up/ belong to the upstream. Answers to
-// /v1/later come from a thread of their own, as the store's do; those to /test/held and
-// /api/v1/held when stub_core_let_go is called.
+// blob on /v1/blob/SIZE, a silent stream that stays open on /test/open, fields on /test/fields, a
+// tunnel stream on /v1/tunnel (the stub tunnel's), an echo of the body's size elsewhere. Paths
+// under /up/ belong to the upstream. Answers to /v1/later come from a thread of their own, as the
+// store's do; those to /test/held and /api/v1/held when stub_core_let_go is called.
 #include "stub_core.h"
 
 #include "api/api.h"
 #include "ddi/ddi.h"
+#include "infer/codec/oip_json.h"
 #include "infer/release/model_release.h"
 #include "infer/rest/infer_http.h"
 #include "svc/access/head_check.h"
 #include "svc/reply.h"
 #include "svc/route.h"
 #include "svc/tunnel_seam.h"
+#include "svc/two_way.h"
 
 #include "base/check.h"
 
@@ -63,6 +65,16 @@ enum base_status gw_infer_service_new(const struct gw_infer_options *options,
 {
     (void)options;
     (void)out_service;
+    return base_error_set(error, BASE_ERR_UNSUPPORTED, "models are not part of this program");
+}
+
+enum base_status gw_oip_json_read(struct base_arena *arena, struct base_str body, size_t json_bytes,
+                                  struct gw_infer_call *out, struct base_error *error)
+{
+    (void)arena;
+    (void)body;
+    (void)json_bytes;
+    (void)out;
     return base_error_set(error, BASE_ERR_UNSUPPORTED, "models are not part of this program");
 }
 
@@ -186,11 +198,15 @@ const struct gw_route *gw_route_find(const struct gw_worker *worker, struct base
     static const struct gw_route any = {.methods = GW_ROUTE_ANY};
     static const struct gw_route tunnel = {.methods = GW_ROUTE_POST,
                                            .flags = GW_ROUTE_DUPLEX | GW_ROUTE_EARLY};
+    static const struct gw_route open = {.methods = GW_ROUTE_POST, .flags = GW_ROUTE_OPEN};
     static const struct gw_route http1 = {.methods = GW_ROUTE_ANY, .flags = GW_ROUTE_HTTP1};
     static const char *const watched[] = {"/", "/metrics", "/healthz", "/readyz", "/api/v1"};
     (void)worker;
     if (base_str_starts(path, BASE_STR("/up/"))) {
         return NULL;
+    }
+    if (base_str_equal(path, BASE_STR("/test/open"))) {
+        return &open;
     }
     bool old = base_str_starts(path, BASE_STR("/api/v1/"));
     for (size_t i = 0; i < sizeof(watched) / sizeof(watched[0]); i++) {
@@ -281,6 +297,44 @@ static void say_trailers(struct gw_reply *reply)
     reply->trailer_count = 2;
 }
 
+// ---- A stream that stays open, takes what comes and says nothing
+
+static void open_input(struct gw_exchange *exchange, const uint8_t *bytes, size_t size)
+{
+    (void)bytes;
+    exchange->open->consume(exchange, size);
+}
+
+static void open_finish(struct gw_exchange *exchange)
+{
+    exchange->finish(exchange);
+}
+
+static size_t open_output(struct gw_exchange *exchange, uint8_t *out, size_t room)
+{
+    (void)exchange;
+    (void)out;
+    (void)room;
+    return 0;
+}
+
+static void open_look(struct gw_exchange *exchange, struct gw_open_look *out)
+{
+    (void)exchange;
+    *out = (struct gw_open_look){0};
+}
+
+// Whoever opens one has shown who it is.
+static void handle_open(struct gw_exchange *exchange)
+{
+    static const struct gw_open_calls calls = {open_input, open_finish, open_output, open_look,
+                                               open_finish};
+    exchange->proven = true;
+    exchange->gone = open_finish;
+    exchange->reply.status = 200;
+    exchange->open->begin(exchange, &calls);
+}
+
 void gw_core_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 {
     static const char hundred[101] = "0123456789012345678901234567890123456789012345678901234567890"
@@ -305,6 +359,9 @@ void gw_core_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         header(reply, BASE_STR("content-type"), BASE_STR("text/event-stream"));
         reply->body = (const uint8_t *)"event: hello\ndata: {}\n\n";
         reply->body_bytes = 23;
+    } else if (gw_route_has(exchange, GW_ROUTE_OPEN)) {
+        handle_open(exchange);
+        return;
     } else if (gw_route_has(exchange, GW_ROUTE_DUPLEX)) {
         reply->kind = request->device.size > 0 ? GW_REPLY_DUPLEX : GW_REPLY_BYTES;
         reply->status = request->device.size > 0 ? 200 : 400;

@@ -54,6 +54,7 @@ MODULES = {
     "device/port/h2": "h2",
     "device/port/ed25519": "ed25519",
     "device/port/lines": "lines",
+    "device/port/blobs": "blobs",
     "device/port/mem": "mem",
     "device/port": "port",
     "device/agent": "agent",
@@ -73,7 +74,7 @@ MODULES = {
     "tests": "tests",
 }
 
-# What each module may include besides itself. Nothing includes http, fleet, bench, tests.
+# What each module may include besides itself. Nothing includes fleet, bench, tests; http only the simulator.
 USES = {
     "base": [],
     "policy": [],
@@ -88,9 +89,10 @@ USES = {
     "h2": ["base"],
     "ed25519": ["base", "wire"],
     "lines": ["base", "pipeline"],
+    "blobs": ["base", "device"],  # device: what a set is (device/blobs.h)
     "mem": ["base", "wire", "pipeline", "device", "port"],
     "port": ["base", "wire", "pipeline", "tunnel", "device", "vm", "model", "runner", "h2", "ed25519"],
-    "agent": ["base", "wire", "pipeline", "tunnel", "device", "vm", "model", "h2", "port", "lines", "mem"],
+    "agent": ["base", "wire", "pipeline", "tunnel", "device", "vm", "model", "h2", "port", "lines", "blobs", "mem"],
     "store": ["base", "wire"],
     "svc": ["base", "wire", "policy", "store", "pipeline"],  # pipeline: the certificate of triggers
     "gateway-tunnel": ["base", "wire", "store", "svc"],
@@ -99,8 +101,8 @@ USES = {
     "infer": ["base", "wire", "policy", "engine", "svc"],
     "http": ["base", "wire", "signing", "policy", "svc", "gateway-tunnel", "api", "ddi", "infer"],
     "signing": ["base", "wire", "ed25519"],
-    "cli": ["base", "wire", "signing", "policy", "runner", "vm", "model", "engine", "pipeline", "lines", "mem", "gateway-tunnel"],
-    "fleet": ["base", "wire", "signing", "policy", "pipeline", "tunnel", "device", "vm", "model", "runner", "h2", "port", "lines", "mem", "gateway-tunnel", "svc", "api"],
+    "cli": ["base", "wire", "signing", "policy", "runner", "vm", "model", "engine", "pipeline", "lines", "blobs", "mem", "gateway-tunnel"],
+    "fleet": ["base", "wire", "signing", "policy", "pipeline", "tunnel", "device", "vm", "model", "runner", "h2", "port", "lines", "blobs", "mem", "gateway-tunnel", "svc", "api", "http"],  # http: hand/ alone, for bytes/
     "bench": None,  # anything
     "tests": None,
 }
@@ -121,6 +123,8 @@ DOORS = [
     (r"cuda", ["engine/backend/cuda"]),
     (r"protobuf-c/|pb-c\.h", ["engine/model"]),
     (r"py/", ["device/vm"]),
+    (r"jpeglib\.h", ["device/vm/cv/cv_jpeg"]),
+    (r"png\.h", ["device/vm/cv/cv_png"]),
     (r"roaring/", ["gateway/svc"]),
     (r"xxhash\.h", ["engine/base"]),
     (r"sys/socket\.h|netinet/|arpa/inet\.h|netdb\.h", ["gateway/http", "device/port", "device/runner/runner_channel", "fleet-sim"]),

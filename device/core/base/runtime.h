@@ -23,8 +23,10 @@
 
 struct dev_settings {
     uint64_t device_id;
-    uint32_t trusted_key_count;
-    uint32_t signature_threshold;
+    uint8_t trusted_key_count;
+    uint8_t signature_threshold;
+    uint8_t runs_max;
+    uint32_t ride_wait_s;
     const struct wire_root *born_root; // verified; NULL: trusted_keys count
     uint32_t mirrors;
     uint32_t tasks_max;
@@ -38,9 +40,9 @@ struct dev_settings {
     uint64_t report_delay_us;
     uint64_t born_s;
     uint32_t crash_limit;
-    uint32_t ride_wait_s;
     bool own_pace; // checkin_interval_s is not to be changed
     bool hints;
+    bool leaves_required;
     char device_hex[WIRE_DEVICE_HEX + 1];
     uint8_t trusted_keys[DEV_TRUSTED_KEYS_MAX][WIRE_PUBLIC_KEY_BYTES];
 };
@@ -73,7 +75,8 @@ struct dev_runtime {
     struct dev_kept_offers *kept_offers; // NULL without a root
     struct dev_kept_result *kept_result;
     struct dev_pull *pull;
-    struct dev_run *run;
+    struct dev_run *run;         // settings.runs_max of them; of several one more (device_run.c)
+    struct dev_at_once *at_once; // NULL where one runs at a time
     struct dev_saving *saving;
     struct dev_sweep *sweep;
     struct dev_triggered *triggered;

@@ -5,6 +5,7 @@
 #define DEV_TASK_H
 
 #include "core/base/update_state.h"
+#include "wire/cloud/cloud_counts.h"
 #include "wire/digest.h"
 #include "wire/tolerance.h"
 #include "wire/trust/statement.h"
@@ -87,6 +88,14 @@ struct dev_incoming {
     bool leftover; // content of a pull that was given up is there, for when it is offered again
 };
 
+// What the active version decided between device and cloud since its activation.
+struct dev_clouds {
+    struct wire_cloud_counts counts;
+    uint16_t told; // .counts.asked when they were told last; 0: never
+};
+_Static_assert(sizeof(struct dev_clouds) <= sizeof(struct wire_tolerances),
+               "it takes no room of its own in a task's runs");
+
 // The runs of the active version, and of a shadow how it compares, as the run part keeps them.
 struct dev_runs {
     uint64_t due_us;       // UINT64_MAX: not due
@@ -97,8 +106,11 @@ struct dev_runs {
     uint32_t count;        // since its activation
     uint16_t slow_percent; // of the shadow's statement
     uint16_t memory_percent;
-    struct wire_tolerances tolerances;
     struct dev_beside beside;
+    union {
+        struct wire_tolerances tolerances; // of a shadow
+        struct dev_clouds clouds;          // of any other; a shadow decides nothing
+    };
     uint8_t crashes;    // on trial
     uint8_t references; // runs of the active version for this shadow alone
     bool reference;     // the run that is due is one of these

@@ -32,12 +32,12 @@ struct dev_control {
     uint8_t kind;
     bool pairs_sent;
     bool pairs_wanted;
-    bool more_offers;    // check in again when the pulls are done
-    bool ride_reports;   // the ride under way has a report
-    uint64_t ride_token; // ... and is answered under this
-    bool checkin_first;  // the last report failed: it must not keep the device from checking in
+    bool more_offers;   // check in again when the pulls are done
+    bool ride_reports;  // the ride under way has a report
+    bool checkin_first; // the last report failed: it must not keep the device from checking in
     // A check-in asked for while one was under way, so long after its end; UINT32_MAX: none.
     uint32_t again_ms;
+    uint64_t ride_token; // the ride under way is answered under this
     struct dev_backoff backoff;
     struct dev_offers_stream offers;
 };

@@ -369,14 +369,26 @@ static void marks_take(struct dev_runtime *runtime)
     dev_again_take(runtime, marks, count, is_whole(control));
 }
 
+// What an answer says of the time until the next. Nobody signs it, so no single one sends a device
+// away for more than twice as long as it, or one that was told nothing, stays away now, nor any
+// number of them for more than a week. A gateway that means it says so again.
+static uint32_t answered_s(const struct dev_runtime *runtime)
+{
+    uint32_t wished_s = runtime->control->offers.next_checkin_s;
+    uint64_t now_s = interval_s(runtime);
+    uint64_t most_s =
+        DEV_CHECKIN_GROWTH *
+        (now_s > DEV_CHECKIN_INTERVAL_DEFAULT_S ? now_s : DEV_CHECKIN_INTERVAL_DEFAULT_S);
+    most_s = most_s < DEV_CHECKIN_INTERVAL_MAX_S ? most_s : DEV_CHECKIN_INTERVAL_MAX_S;
+    return wished_s < most_s ? wished_s : (uint32_t)most_s;
+}
+
 static void checkin_done(struct dev_runtime *runtime)
 {
     struct dev_control *control = runtime->control;
     bool offers = control->status == 200;
     marks_take(runtime);
-    // Nobody signs it, so nobody sends a device away for longer.
-    uint32_t wished_s = offers ? control->offers.next_checkin_s : 0;
-    wished_s = wished_s < DEV_CHECKIN_INTERVAL_MAX_S ? wished_s : DEV_CHECKIN_INTERVAL_MAX_S;
+    uint32_t wished_s = offers ? answered_s(runtime) : 0;
     if (offers && (control->offers.flags & WIRE_OFFER_FLAG_INTERVAL) != 0 && wished_s > 0 &&
         !runtime->settings.own_pace) {
         runtime->dirty = runtime->dirty || runtime->told_interval_s != wished_s;

@@ -15,6 +15,7 @@
 #include "core/slots/device_slots.h"
 
 #include "base/check.h"
+#include "wire/leaves/leaves_check.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -434,6 +435,10 @@ void dev_pull_pick(struct dev_runtime *runtime)
     } else if (manifest.parsed.runtime_abi != WIRE_RUNTIME_ABI) {
         dev_pull_refuse(runtime, WIRE_OUTCOME_NOT_APPLICABLE, BASE_ERR_UNSUPPORTED,
                         "runtime is too old or too new");
+    } else if (runtime->settings.leaves_required &&
+               !wire_leaves_declared(manifest.parsed.declaration)) {
+        dev_pull_refuse(runtime, WIRE_OUTCOME_NOT_APPLICABLE, BASE_ERR_DENIED,
+                        "it does not say what may leave the device, and this one requires that");
     } else {
         content_pick(runtime, &manifest.parsed);
     }

@@ -1,12 +1,14 @@
-// Runs: starts the active version of a task that is due, one run at a time, and judges its end.
+// Runs: starts the active version of a task that is due, one run at a time or several
+// (runs_at_once.c), and judges its end.
 //
 // Before the first run of a version on trial a mark is stored; only the end of the run takes it
 // away. A boot that finds the mark knows that the version took the process down. Called by the tick
 // and by the task port (dev_on_task_end).
 #include "core/run/device_run.h"
 
-#include "core/run/run_parts.h"
+#include "core/run/run_blobs.h"
 #include "core/run/run_told.h"
+#include "core/run/runs_at_once.h"
 #include "core/slots/device_content.h"
 #include "core/slots/device_repair.h"
 #include "core/slots/device_slots.h"
@@ -20,6 +22,54 @@
 
 #define LEFT_OUT_FINGERPRINT                                                                       \
     UINT64_C(0x6c6566746f757400) // "leftout": one cause, whatever the numbers
+
+// ---- Places
+
+struct dev_run *dev_run_current(const struct dev_runtime *runtime)
+{
+    return &runtime->run[runtime->at_once != NULL ? runtime->at_once->current : 0];
+}
+
+static void current_set(struct dev_runtime *runtime, const struct dev_run *run)
+{
+    if (runtime->at_once != NULL) {
+        runtime->at_once->current = (uint32_t)(run - runtime->run);
+    }
+}
+
+// The place with the run of this number, 0: a free one; NULL: there is none.
+static struct dev_run *run_numbered(const struct dev_runtime *runtime, uint32_t number)
+{
+    for (uint32_t i = 0; i < runtime->settings.runs_max; i++) {
+        if (runtime->run[i].run == number) {
+            return &runtime->run[i];
+        }
+    }
+    return NULL;
+}
+
+// For what ends without having begun: where there are several places, one of its own, as all others
+// may be taken.
+static struct dev_run *place_of_none(const struct dev_runtime *runtime)
+{
+    struct dev_run *run = &runtime->run[runtime->at_once != NULL ? runtime->settings.runs_max : 0];
+    base_check(run->run == 0);
+    if (runtime->at_once != NULL) {
+        *run = (struct dev_run){.run = 0};
+    }
+    return run;
+}
+
+struct dev_run *dev_run_of(const struct dev_runtime *runtime, const struct dev_task *task)
+{
+    for (uint32_t i = 0; i < runtime->settings.runs_max; i++) {
+        struct dev_run *run = &runtime->run[i];
+        if (run->run != 0 && &runtime->tasks[run->task] == task) {
+            return run;
+        }
+    }
+    return NULL;
+}
 
 // When is the next run due? Runs repeat by the wall clock, so that a restart does not run them
 // again at once.
@@ -58,8 +108,25 @@ static void files_unmap(struct dev_runtime *runtime, const struct wire_manifest_
     }
 }
 
+// Are the bytes hashed, here and now? A script is; a model where the port does not do that itself;
+// a data file that a script can have.
+static bool is_proven(const struct dev_runtime *runtime, const struct wire_manifest_file *file,
+                      uint32_t heap_kib)
+{
+    uint64_t heap = (uint64_t)(heap_kib != 0 ? heap_kib : DEV_RUN_HEAP_KIB_DEFAULT) * 1024;
+    switch (file->kind) {
+    case WIRE_FILE_MODEL:
+        return !runtime->ports->task.proves_models;
+    case WIRE_FILE_DATA:
+        return file->bytes <= heap;
+    case WIRE_FILE_SCRIPT:
+    default:
+        return true;
+    }
+}
+
 static enum base_status file_map(struct dev_runtime *runtime, const struct wire_manifest_file *file,
-                                 struct dev_task_file *out)
+                                 uint32_t heap_kib, struct dev_task_file *out)
 {
     const struct dev_storage_port *storage = &runtime->ports->storage;
     uint64_t bytes = 0;
@@ -71,7 +138,7 @@ static enum base_status file_map(struct dev_runtime *runtime, const struct wire_
     out->kind = file->kind;
     out->name = file->name;
     out->digest = file->digest;
-    out->proven = file->kind == WIRE_FILE_SCRIPT || !runtime->ports->task.proves_models;
+    out->proven = is_proven(runtime, file, heap_kib);
     status = out->proven ? dev_content_open(runtime, &file->digest, bytes, &out->bytes, &out->size)
                          : storage->blob_map(storage->ctx, &file->digest, &out->bytes, &out->size);
     return status == BASE_OK || base_status_is_resource(status) ? status : BASE_ERR_CORRUPT;
@@ -79,16 +146,17 @@ static enum base_status file_map(struct dev_runtime *runtime, const struct wire_
 
 static void active_damaged(struct dev_runtime *runtime, struct base_str file)
 {
-    dev_damage_found(runtime, &runtime->tasks[runtime->run->task], DEV_COPY_ACTIVE, file);
+    dev_damage_found(runtime, &runtime->tasks[dev_run_current(runtime)->task], DEV_COPY_ACTIVE,
+                     file);
 }
 
 // Maps a list of files, all or none.
 static enum base_status files_map(struct dev_runtime *runtime,
                                   const struct wire_manifest_file *files, uint32_t count,
-                                  struct dev_task_file *out)
+                                  uint32_t heap_kib, struct dev_task_file *out)
 {
     for (uint32_t i = 0; i < count; i++) {
-        enum base_status status = file_map(runtime, &files[i], &out[i]);
+        enum base_status status = file_map(runtime, &files[i], heap_kib, &out[i]);
         if (status != BASE_OK) {
             if (status == BASE_ERR_CORRUPT) {
                 active_damaged(runtime, files[i].name);
@@ -105,6 +173,7 @@ static enum base_status job_start(struct dev_runtime *runtime, struct dev_task *
                                   const struct dev_task_file *files, uint32_t file_count)
 {
     const struct dev_task_port *port = &runtime->ports->task;
+    struct dev_run *run = dev_run_current(runtime);
     struct wire_attrs attrs;
     BASE_TRY(wire_attrs_parse(runtime->attrs, runtime->attrs_bytes, &attrs));
     struct dev_task_job job = {
@@ -116,9 +185,15 @@ static enum base_status job_start(struct dev_runtime *runtime, struct dev_task *
         .file_count = file_count,
         .run_index = task->shadow ? task->runs.beside.run_index : task->runs.count,
         .shadow = task->shadow || task->runs.reference,
-        .input = runtime->run->triggered ? dev_triggered_input(runtime) : NULL,
+        .reference = task->runs.reference,
+        .input = run->triggered ? dev_triggered_input(runtime) : NULL,
+        .blobs = dev_run_blobs_take(runtime, run, task),
     };
-    return port->start(port->ctx, runtime->run->run, &job);
+    enum base_status status = port->start(port->ctx, run->run, &job);
+    if (status != BASE_OK) {
+        dev_run_blobs_drop(runtime, run);
+    }
+    return status;
 }
 
 // The shared files, and behind them the exclusive ones.
@@ -128,9 +203,9 @@ static enum base_status port_start(struct dev_runtime *runtime, struct dev_task 
 {
     struct dev_task_file files[DEV_RUN_FILES_MAX];
     uint32_t shared = manifest->file_count;
-    BASE_TRY(files_map(runtime, manifest->files, shared, files));
-    enum base_status status =
-        files_map(runtime, exclusive->files, exclusive->file_count, files + shared);
+    BASE_TRY(files_map(runtime, manifest->files, shared, manifest->heap_kib, files));
+    enum base_status status = files_map(runtime, exclusive->files, exclusive->file_count,
+                                        manifest->heap_kib, files + shared);
     if (status == BASE_OK) {
         status = job_start(runtime, task, manifest, files, shared + exclusive->file_count);
         if (status != BASE_OK) {
@@ -143,13 +218,21 @@ static enum base_status port_start(struct dev_runtime *runtime, struct dev_task 
     return status;
 }
 
+// Does the version say that more than one of its runs may be under way?
+static bool beside_own(const struct wire_manifest *manifest)
+{
+    struct wire_declaration declaration;
+    return dev_manifest_declares(manifest, &declaration) && declaration.runs.at_once > 1;
+}
+
 // Maps everything and hands it to the task port. The manifest stays mapped while the run lasts.
 enum base_status dev_run_start(struct dev_runtime *runtime, struct dev_task *task)
 {
-    struct dev_run *run = runtime->run;
+    struct dev_run *run = run_numbered(runtime, 0);
     struct dev_manifest manifest;
     struct dev_exclusive exclusive;
-    base_assert(run->run == 0); // one at a time
+    base_check(run != NULL); // no more at once than there are places
+    current_set(runtime, run);
     base_assert(dev_update_has_active((enum dev_update_state)task->slots.state));
     run->task = (uint32_t)(task - runtime->tasks);
     enum base_status status = dev_manifest_open(runtime, &task->slots.active.manifest, &manifest);
@@ -167,19 +250,20 @@ enum base_status dev_run_start(struct dev_runtime *runtime, struct dev_task *tas
         }
         return status;
     }
-    run->next_run = run->next_run + 1 != 0 ? run->next_run + 1 : 1;
-    run->run = run->next_run;
+    runtime->run->next_run = runtime->run->next_run + 1 != 0 ? runtime->run->next_run + 1 : 1;
+    run->run = runtime->run->next_run;
     run->version = task->slots.active.manifest;
     run->rollout = dev_told_rollout(task);
     run->manifest = manifest.bytes;
-    run->manifest_bytes = manifest.size;
+    run->manifest_bytes = (uint32_t)manifest.size;
     run->exclusive = task->slots.active.exclusive;
     run->exclusive_manifest = exclusive.bytes;
-    run->exclusive_bytes = exclusive.size;
-    run->started_us = dev_now_us(runtime);
+    run->exclusive_bytes = (uint32_t)exclusive.size;
     run->reference = task->runs.reference;
+    run->triggered = false;
     run->triggered = dev_triggered_for(runtime, task);
     run->quiet = wire_leaves_errors_of(manifest.parsed.declaration) == WIRE_LEAVES_PLACE;
+    run->beside = beside_own(&manifest.parsed);
     run->refused = 0;
     status = port_start(runtime, task, &manifest.parsed, &exclusive.parsed);
     if (status != BASE_OK) {
@@ -191,13 +275,13 @@ enum base_status dev_run_start(struct dev_runtime *runtime, struct dev_task *tas
     return status;
 }
 
-static void run_unmap(struct dev_runtime *runtime)
+static void run_unmap(struct dev_runtime *runtime, struct dev_run *run)
 {
-    struct dev_run *run = runtime->run;
     const struct dev_storage_port *storage = &runtime->ports->storage;
     struct wire_manifest manifest;
     struct wire_exclusive_files exclusive;
     base_assert(run->run != 0);
+    dev_run_blobs_drop(runtime, run);
     if (wire_manifest_again(run->manifest, run->manifest_bytes, &manifest) == BASE_OK) {
         files_unmap(runtime, manifest.files, manifest.file_count);
     }
@@ -244,8 +328,9 @@ static void judge(struct dev_runtime *runtime, struct dev_task *task,
         enum base_status passed = dev_slot_event(task, DEV_UPDATE_ON_PASS);
         base_assert(passed == BASE_OK); // allowed wherever a version is active
         dev_slot_ran(task);
-        if (task->runs.count == 0) { // later successes are no news
+        if (task->runs.count == 0 || dev_run_cloud_is_news(task)) { // later successes are none
             dev_outcome(runtime, outcome);
+            task->runs.clouds.told = task->runs.clouds.counts.asked;
         }
     } else if (failure_is_news(task, end)) {
         dev_outcome(runtime, outcome);
@@ -295,7 +380,7 @@ static void run_undone(struct dev_runtime *runtime, struct dev_task *task, bool 
 
 static void run_end(struct dev_runtime *runtime, const struct dev_task_end *end)
 {
-    struct dev_run *run = runtime->run;
+    const struct dev_run *run = dev_run_current(runtime);
     base_check(run->task < runtime->task_count);
     struct dev_task *task = &runtime->tasks[run->task];
     if (end->outcome == WIRE_OUTCOME_FAIL_INTEGRITY &&
@@ -304,6 +389,10 @@ static void run_end(struct dev_runtime *runtime, const struct dev_task_end *end)
         run_undone(runtime, task, !run->triggered);
         return;
     }
+    bool active = wire_sha256_equal(&task->slots.active.manifest, &run->version);
+    if (active && !task->shadow) {
+        dev_run_count_cloud(task, end);
+    }
     struct wire_outcome outcome = {
         .kind = end->outcome,
         .task_id = task->id,
@@ -311,7 +400,7 @@ static void run_end(struct dev_runtime *runtime, const struct dev_task_end *end)
         .rollout_id = run->rollout,
         .duration_us = end->duration_us,
         .fingerprint = end->fingerprint,
-        .figures = dev_run_figures(runtime, end),
+        .figures = dev_run_figures(runtime, task, end),
         .detail = end->detail,
     };
     if (task->shadow) {
@@ -321,7 +410,7 @@ static void run_end(struct dev_runtime *runtime, const struct dev_task_end *end)
     }
     runtime->stats.runs++;
     runtime->stats.failures += wire_outcome_is_failure(end->outcome) ? 1 : 0;
-    if (wire_sha256_equal(&task->slots.active.manifest, &run->version)) {
+    if (active) {
         // A new statement for the same version may have come meanwhile.
         outcome.rollout_id = dev_told_rollout(task);
         judge(runtime, task, end, &outcome);
@@ -330,30 +419,48 @@ static void run_end(struct dev_runtime *runtime, const struct dev_task_end *end)
     }
 }
 
-void dev_on_task_end(struct dev_runtime *runtime, uint32_t run, const struct dev_task_end *end)
+void dev_on_task_end(struct dev_runtime *runtime, uint32_t number, const struct dev_task_end *end)
 {
-    if (run == 0 || run != runtime->run->run) {
+    struct dev_run *run = number != 0 ? run_numbered(runtime, number) : NULL;
+    if (run == NULL) {
         return;
     }
-    struct dev_task *task = &runtime->tasks[runtime->run->task];
-    bool quiet = task->shadow || runtime->run->reference;
+    struct dev_task *task = &runtime->tasks[run->task];
+    bool quiet = task->shadow || run->reference;
+    current_set(runtime, run);
+    if (runtime->at_once != NULL) {
+        dev_at_once_ended(runtime, task, run->triggered);
+    }
     if (!quiet && runtime->ports->on_result != NULL) {
         runtime->ports->on_result(runtime->ports->app, dev_task_name(task), end);
     }
-    if (!task->shadow) {
+    if (task->shadow) {
+        dev_run_blobs_forget(runtime, task);
+    } else {
         dev_shadow_beside(runtime, task, end);
     }
-    if (runtime->run->triggered) {
+    if (run->triggered) {
         dev_triggered_end(runtime, task, end);
     }
-    if (runtime->run->reference && end->outcome != WIRE_OUTCOME_FAIL_INTEGRITY) {
+    if (run->reference && end->outcome != WIRE_OUTCOME_FAIL_INTEGRITY) {
         runtime->stats.shadow_runs++;
     } else {
         struct dev_told told;
         run_end(runtime, dev_run_told(runtime, end, &told));
     }
-    run_unmap(runtime);
+    run_unmap(runtime, run);
     (void)dev_flush(runtime, dev_now_us(runtime));
+}
+
+void dev_run_cannot(struct dev_runtime *runtime, struct dev_task *task,
+                    const struct dev_task_end *end)
+{
+    struct dev_run *run = place_of_none(runtime);
+    current_set(runtime, run);
+    run->task = (uint32_t)(task - runtime->tasks);
+    run->version = task->slots.active.manifest;
+    run->rollout = dev_told_rollout(task);
+    run_end(runtime, end);
 }
 
 bool dev_run_start_failed(struct dev_runtime *runtime, struct dev_task *task,
@@ -385,10 +492,7 @@ bool dev_run_start_failed(struct dev_runtime *runtime, struct dev_task *task,
         .fingerprint = (uint64_t)(-(int64_t)status),
         .detail = base_str_of(base_status_text(status)),
     };
-    runtime->run->task = (uint32_t)(task - runtime->tasks);
-    runtime->run->version = task->slots.active.manifest;
-    runtime->run->rollout = dev_told_rollout(task);
-    run_end(runtime, out_end);
+    dev_run_cannot(runtime, task, out_end);
     return true;
 }
 
@@ -402,11 +506,28 @@ bool dev_run_marked(struct dev_runtime *runtime, struct dev_task *task, uint64_t
     return dev_flush(runtime, now_us);
 }
 
+bool dev_run_begin(struct dev_runtime *runtime, struct dev_task *task, uint64_t now_us)
+{
+    struct dev_task_end end;
+    task->runs.due_us = UINT64_MAX;
+    enum base_status status = dev_run_start(runtime, task);
+    if (status == BASE_ERR_CORRUPT) {
+        bool reference = task->runs.reference;
+        (void)dev_run_start_failed(runtime, task, status, now_us, &end);
+        run_undone(runtime, task, !reference);
+    } else if (status != BASE_OK) {
+        (void)dev_run_start_failed(runtime, task, status, now_us, &end);
+    } else {
+        task->runs.reference = false;
+    }
+    return status == BASE_OK;
+}
+
 static void step_over(struct dev_runtime *runtime, bool shadows, uint64_t now_us)
 {
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         struct dev_task *task = &runtime->tasks[i];
-        if (runtime->run->run != 0 || runtime->dirty) {
+        if (dev_run_is_busy(runtime) || runtime->dirty) {
             return;
         }
         if (now_us < task->runs.due_us || task->shadow != shadows ||
@@ -416,47 +537,37 @@ static void step_over(struct dev_runtime *runtime, bool shadows, uint64_t now_us
         if (!dev_run_marked(runtime, task, now_us)) {
             return;
         }
-        task->runs.due_us = UINT64_MAX;
-        enum base_status status = dev_run_start(runtime, task);
-        struct dev_task_end end;
-        if (status == BASE_ERR_CORRUPT) {
-            bool reference = task->runs.reference;
-            (void)dev_run_start_failed(runtime, task, status, now_us, &end);
-            run_undone(runtime, task, !reference);
-        } else if (status != BASE_OK) {
-            (void)dev_run_start_failed(runtime, task, status, now_us, &end);
-        } else {
-            task->runs.reference = false;
-        }
+        (void)dev_run_begin(runtime, task, now_us);
     }
 }
 
 // Shadows come first: each right after the run it is compared with.
 static void step(struct dev_runtime *runtime, uint64_t now_us)
 {
+    if (runtime->at_once != NULL) {
+        dev_at_once_step(runtime, now_us);
+        return;
+    }
     step_over(runtime, true, now_us);
     step_over(runtime, false, now_us);
 }
 
-static void stop(struct dev_runtime *runtime)
+void dev_run_stop(struct dev_runtime *runtime, struct dev_run *run)
 {
     const struct dev_task_port *port = &runtime->ports->task;
-    if (runtime->run->run == 0) {
-        return;
-    }
-    port->cancel(port->ctx, runtime->run->run);
-    run_unmap(runtime);
-    struct dev_task *task = &runtime->tasks[runtime->run->task];
+    struct dev_task *task = &runtime->tasks[run->task];
+    port->cancel(port->ctx, run->run);
+    run_unmap(runtime, run);
     if (task->runs.running) { // stopped by us: no crash
         task->runs.running = false;
         runtime->dirty = true;
     }
-    if (!runtime->run->triggered || task->shadow) {
+    if (!run->triggered || task->shadow) {
         task->runs.due_us = 0;
     }
-    task->runs.reference = runtime->run->reference;
-    if (runtime->run->triggered) {
-        runtime->run->triggered = false;
+    task->runs.reference = run->reference;
+    if (run->triggered) {
+        run->triggered = false;
         dev_triggered_stopped(runtime);
     }
 }
@@ -464,9 +575,21 @@ static void stop(struct dev_runtime *runtime)
 // Its version may not run any more.
 static void halt(struct dev_runtime *runtime, const struct dev_task *task)
 {
-    if (dev_run_is_busy(runtime) && &runtime->tasks[runtime->run->task] == task) {
-        stop(runtime);
+    for (struct dev_run *run = dev_run_of(runtime, task); run != NULL;
+         run = dev_run_of(runtime, task)) {
+        dev_run_stop(runtime, run);
     }
+    if (runtime->at_once != NULL) {
+        dev_at_once_forget(runtime, task);
+    }
+}
+
+static void stop(struct dev_runtime *runtime)
+{
+    for (uint32_t i = 0; i < runtime->task_count; i++) {
+        halt(runtime, &runtime->tasks[i]);
+    }
+    dev_run_blobs_forget(runtime, NULL);
 }
 
 // Those behind the task move up.
@@ -474,33 +597,49 @@ static void dropped(struct dev_runtime *runtime, const struct dev_task *task)
 {
     uint32_t index = (uint32_t)(task - runtime->tasks);
     halt(runtime, task);
-    runtime->run->task -= runtime->run->task > index ? 1 : 0;
+    dev_run_blobs_forget(runtime, task);
+    for (uint32_t i = 0; i < runtime->settings.runs_max; i++) {
+        runtime->run[i].task -= runtime->run[i].task > index ? 1 : 0;
+    }
 }
 
 bool dev_run_is_busy(const struct dev_runtime *runtime)
 {
-    return runtime->run->run != 0;
+    for (uint32_t i = 0; i < runtime->settings.runs_max; i++) {
+        if (runtime->run[i].run != 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool dev_run_is_triggered(const struct dev_runtime *runtime)
 {
-    return dev_run_is_busy(runtime) && runtime->run->triggered;
-}
-
-const struct wire_sha256 *dev_run_version(const struct dev_runtime *runtime)
-{
-    return &runtime->run->version;
+    const struct dev_run *run = dev_run_current(runtime);
+    return run->run != 0 && run->triggered;
 }
 
 bool dev_run_valid(const struct dev_runtime *runtime)
 {
-    return !dev_run_is_busy(runtime) || runtime->run->task < runtime->task_count;
+    uint32_t busy = 0;
+    for (uint32_t i = 0; i < runtime->settings.runs_max; i++) {
+        const struct dev_run *run = &runtime->run[i];
+        busy += run->run != 0 ? 1 : 0;
+        if (run->run != 0 && run->task >= runtime->task_count) {
+            return false;
+        }
+    }
+    return runtime->at_once == NULL || (dev_sched_validate(&runtime->at_once->sched) &&
+                                        runtime->at_once->sched.running == busy);
 }
 
 static uint64_t due_us_of(const struct dev_runtime *runtime)
 {
     uint64_t due_us = UINT64_MAX;
-    if (runtime->run->run != 0 || runtime->dirty) {
+    if (runtime->at_once != NULL) {
+        return dev_at_once_due_us(runtime);
+    }
+    if (dev_run_is_busy(runtime) || runtime->dirty) {
         return due_us;
     }
     for (uint32_t i = 0; i < runtime->task_count; i++) {
@@ -512,6 +651,13 @@ static uint64_t due_us_of(const struct dev_runtime *runtime)
 }
 
 // ---- Another version, or another rollout
+
+static void clouds_anew(struct dev_task *task)
+{
+    if (!task->shadow) {
+        task->runs.clouds = (struct dev_clouds){.told = 0};
+    }
+}
 
 // The active version begins: it has not run, and nothing is held against it.
 static void begun(struct dev_task *task)
@@ -528,6 +674,7 @@ static void begun(struct dev_task *task)
     runs->references = 0;
     runs->shadow_us = 0;
     runs->beside_us = 0;
+    clouds_anew(task);
 }
 
 static void stood(struct dev_task *task)
@@ -541,6 +688,7 @@ void dev_run_entered(struct dev_task *task)
     task->runs.reference = false;
     task->runs.count = 0;
     task->runs.due_us = 0;
+    clouds_anew(task);
 }
 
 // ---- Boot
@@ -571,8 +719,21 @@ static void crash_count(struct dev_runtime *runtime, struct dev_task *task)
 static void init(struct dev_runtime *runtime, uint64_t first_us)
 {
     (void)first_us;
-    runtime->run->run = 0;
-    runtime->run->triggered = false;
+    for (uint32_t i = 0; i < runtime->settings.runs_max; i++) {
+        runtime->run[i].run = 0;
+        runtime->run[i].triggered = false;
+    }
+    if (runtime->at_once != NULL) {
+        dev_at_once_boot(runtime->at_once);
+    }
+}
+
+// Content is to be collected, or a task is over: that needs a moment without runs.
+static void quiet_wanted(struct dev_runtime *runtime)
+{
+    if (runtime->at_once != NULL) {
+        runtime->at_once->quiet = true;
+    }
 }
 
 static void restored(struct dev_runtime *runtime)
@@ -584,6 +745,7 @@ static void restored(struct dev_runtime *runtime)
         }
         schedule(runtime, task);
     }
+    quiet_wanted(runtime);
 }
 
 static bool on_event(struct dev_runtime *runtime, const struct dev_part_event *event)
@@ -606,6 +768,13 @@ static bool on_event(struct dev_runtime *runtime, const struct dev_part_event *e
         break;
     case DEV_PART_EVENT_BEGUN:
         begun(event->task);
+        if (runtime->at_once != NULL) { // another version needs other room
+            dev_at_once_forget(runtime, event->task);
+        }
+        break;
+    case DEV_PART_EVENT_ENDED:
+    case DEV_PART_EVENT_GARBAGE:
+        quiet_wanted(runtime);
         break;
     case DEV_PART_EVENT_PROVEN:
         event->task->runs.count = 1; // its first success here is no news
@@ -627,4 +796,5 @@ const struct dev_part dev_run_part = {.name = "run",
                                       .hears = DEV_PART_HEARS(RESTORED) | DEV_PART_HEARS(STOPPED) |
                                                DEV_PART_HEARS(HALT) | DEV_PART_HEARS(SCHEDULE) |
                                                DEV_PART_HEARS(DROPPED) | DEV_PART_HEARS(BEGUN) |
-                                               DEV_PART_HEARS(PROVEN) | DEV_PART_HEARS(STOOD)};
+                                               DEV_PART_HEARS(PROVEN) | DEV_PART_HEARS(STOOD) |
+                                               DEV_PART_HEARS(ENDED) | DEV_PART_HEARS(GARBAGE)};

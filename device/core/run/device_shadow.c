@@ -8,6 +8,7 @@
 #include "core/run/device_shadow.h"
 
 #include "core/run/result_digest.h"
+#include "core/run/run_blobs.h"
 #include "core/run/run_parts.h"
 #include "core/run/run_told.h"
 #include "core/slots/device_slots.h"
@@ -101,12 +102,27 @@ static bool result_keep(struct dev_runtime *runtime, const struct dev_task *shad
     return true;
 }
 
+// A run that began with this one before there was a shadow: the last of them is compared.
+static bool another_runs(const struct dev_runtime *runtime, const struct dev_task *task)
+{
+    const struct dev_run *current = dev_run_current(runtime);
+    for (uint32_t i = 0; i < runtime->settings.runs_max; i++) {
+        const struct dev_run *run = &runtime->run[i];
+        if (run->run != 0 && run != current && &runtime->tasks[run->task] == task) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void dev_shadow_beside(struct dev_runtime *runtime, const struct dev_task *task,
                        const struct dev_task_end *end)
 {
     struct dev_task *shadow = dev_shadow_other(runtime, task);
-    if (shadow == NULL || !compares(shadow) || end->outcome != WIRE_OUTCOME_RAN ||
-        !wire_sha256_equal(&task->slots.active.manifest, dev_run_version(runtime)) ||
+    if (shadow == NULL || another_runs(runtime, task) || !compares(shadow) ||
+        end->outcome != WIRE_OUTCOME_RAN ||
+        !wire_sha256_equal(&task->slots.active.manifest, &dev_run_current(runtime)->version) ||
+        !dev_run_blobs_keep(runtime, dev_run_current(runtime), shadow) ||
         !result_keep(runtime, shadow, end->result)) {
         return;
     }
@@ -116,7 +132,7 @@ void dev_shadow_beside(struct dev_runtime *runtime, const struct dev_task *task,
         .run_index = task->runs.count,
         .heap_peak_bytes = end->heap_peak_bytes,
     };
-    shadow->runs.beside_quiet = runtime->run->quiet;
+    shadow->runs.beside_quiet = dev_run_current(runtime)->quiet;
     shadow->runs.due_us = 0;
 }
 
@@ -198,7 +214,7 @@ static void say(struct dev_runtime *runtime, const struct dev_task *shadow,
         .rollout_id = shadow->slots.active.rollout,
         .duration_us = end->duration_us,
         .fingerprint = end->fingerprint,
-        .figures = dev_run_figures(runtime, end),
+        .figures = dev_run_figures(runtime, shadow, end),
         .detail = reason(kind, end, difference),
     };
     if (kind == WIRE_OUTCOME_FAIL_DIFFERENT) { // the place, not the values: it names the cluster
@@ -218,7 +234,7 @@ void dev_shadow_judge(struct dev_runtime *runtime, struct dev_task *shadow,
     base_assert(shadow->shadow);
     bool once = task == NULL || (task->slots.every_s == 0 && !task->slots.triggered);
     if (!compares(shadow) ||
-        !wire_sha256_equal(&shadow->slots.active.manifest, dev_run_version(runtime))) {
+        !wire_sha256_equal(&shadow->slots.active.manifest, &dev_run_current(runtime)->version)) {
         return; // replaced while it ran
     }
     shadow->runs.running = false;
@@ -228,7 +244,8 @@ void dev_shadow_judge(struct dev_runtime *runtime, struct dev_task *shadow,
     if (runtime->kept_result->shadow_id == shadow->id) {
         runtime->kept_result->shadow_id = 0;
     }
-    if (runtime->run->quiet || shadow->runs.beside_quiet) { // results differ in what they say
+    if (dev_run_current(runtime)->quiet ||
+        shadow->runs.beside_quiet) { // results differ in what they say
         difference = (struct dev_difference){.place = 0};
     }
     if (wire_outcome_is_failure(kind)) {
@@ -263,6 +280,14 @@ static void refer(struct dev_task *task, struct dev_task *shadow)
     task->runs.due_us = 0;
 }
 
+static bool is_under_way(const struct dev_runtime *runtime, const struct dev_task *task,
+                         const struct dev_task *shadow)
+{
+    return runtime->at_once == NULL
+               ? dev_run_is_busy(runtime)
+               : dev_run_of(runtime, task) != NULL || dev_run_of(runtime, shadow) != NULL;
+}
+
 static void step(struct dev_runtime *runtime, uint64_t now_us)
 {
     (void)now_us;
@@ -277,7 +302,7 @@ static void step(struct dev_runtime *runtime, uint64_t now_us)
         if (over) {
             dev_task_drop(runtime, shadow);
             dev_garbage_made(runtime);
-        } else if (!dev_run_is_busy(runtime)) {
+        } else if (!is_under_way(runtime, task, shadow)) {
             refer(task, shadow);
         }
     }

@@ -4,7 +4,7 @@
 //
 // The start itself is kept by the pipeline, which gives it again after a restart; nothing here is
 // stored. Called by the tick, by the run code and by the embedding (dev_run_triggered).
-#include "core/run/run_parts.h"
+#include "core/run/runs_at_once.h"
 
 #include "base/check.h"
 
@@ -63,10 +63,22 @@ static bool shadow_waits(struct dev_runtime *runtime)
     return shadow != NULL && has_active(shadow) && shadow->runs.due_us != UINT64_MAX;
 }
 
+// Is the run with the input under way?
+static bool has_run(const struct dev_runtime *runtime)
+{
+    for (uint32_t i = 0; i < runtime->settings.runs_max; i++) {
+        if (runtime->run[i].run != 0 && runtime->run[i].triggered) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool dev_triggered_for(const struct dev_runtime *runtime, const struct dev_task *task)
 {
     const struct dev_triggered *triggered = runtime->triggered;
-    return triggered->phase == DEV_TRIGGERED_RUNNING ||
+    bool starts = triggered->phase == DEV_TRIGGERED_RUNNING && !has_run(runtime);
+    return (starts && task->id == triggered->task_id) ||
            (triggered->phase == DEV_TRIGGERED_BESIDE && task->shadow &&
             wire_shadow_task_id(task->id) == triggered->task_id);
 }
@@ -82,48 +94,66 @@ bool dev_triggered_is_busy(const struct dev_runtime *runtime)
     return runtime->triggered->phase != DEV_TRIGGERED_NONE;
 }
 
-static void start(struct dev_runtime *runtime, struct dev_task *task, uint64_t now_us)
+void dev_triggered_failed(struct dev_runtime *runtime, const struct dev_task_end *end)
+{
+    tell(runtime, end);
+    release(runtime);
+}
+
+bool dev_triggered_start(struct dev_runtime *runtime, struct dev_task *task, uint64_t now_us)
 {
     struct dev_triggered *triggered = runtime->triggered;
     // Known to be damaged: nothing is read.
     bool damaged = (task->content.damaged & DEV_UNPROVEN_ACTIVE) != 0;
     if (!damaged && !dev_run_marked(runtime, task, now_us)) {
-        return;
+        return false;
     }
     triggered->phase = DEV_TRIGGERED_RUNNING;
     enum base_status status = damaged ? BASE_ERR_CORRUPT : dev_run_start(runtime, task);
     if (status == BASE_OK) {
         runtime->stats.triggered++;
-        return;
+        return true;
     }
     struct dev_task_end end = {0};
     if (!dev_run_start_failed(runtime, task, status, now_us, &end)) {
         triggered->phase = DEV_TRIGGERED_WAITING;
         triggered->not_before_us = now_us + DEV_RUN_RETRY_US;
-        return;
+        return false;
     }
-    tell(runtime, &end);
-    release(runtime);
+    dev_triggered_failed(runtime, &end);
+    return false;
 }
 
-static void step(struct dev_runtime *runtime, uint64_t now_us)
+// Is a run under way that the next one waits for?
+static bool is_held(const struct dev_runtime *runtime)
+{
+    return runtime->at_once == NULL ? dev_run_is_busy(runtime) : has_run(runtime);
+}
+
+struct dev_task *dev_triggered_ready(struct dev_runtime *runtime, uint64_t now_us)
 {
     struct dev_triggered *triggered = runtime->triggered;
-    if (dev_run_is_busy(runtime) || runtime->dirty) {
-        return;
+    if (is_held(runtime) || runtime->dirty) {
+        return NULL;
     }
     if (triggered->phase == DEV_TRIGGERED_BESIDE && !shadow_waits(runtime)) {
         release(runtime);
     }
     if (triggered->phase != DEV_TRIGGERED_WAITING) {
-        return;
+        return NULL;
     }
     struct dev_task *task = task_of(runtime);
     if (task == NULL) {
-        tell(runtime, NULL);
-        release(runtime);
-    } else if (now_us >= triggered->not_before_us) {
-        start(runtime, task, now_us);
+        dev_triggered_failed(runtime, NULL);
+    }
+    return now_us >= triggered->not_before_us ? task : NULL;
+}
+
+static void step(struct dev_runtime *runtime, uint64_t now_us)
+{
+    struct dev_task *task = dev_triggered_ready(runtime, now_us);
+    if (task != NULL && runtime->at_once == NULL) { // otherwise it waits with the others
+        (void)dev_triggered_start(runtime, task, now_us);
     }
 }
 
@@ -153,14 +183,18 @@ static void init(struct dev_runtime *runtime, uint64_t first_us)
 
 static uint64_t due_us_of(const struct dev_runtime *runtime)
 {
-    if (dev_run_is_busy(runtime) || runtime->dirty) {
+    struct dev_runtime *looked_at = (struct dev_runtime *)(uintptr_t)runtime;
+    const struct dev_task *task = NULL;
+    if (is_held(runtime) || runtime->dirty) {
         return UINT64_MAX;
     }
     switch (runtime->triggered->phase) {
     case DEV_TRIGGERED_WAITING:
-        return runtime->triggered->not_before_us;
+        task = runtime->at_once != NULL ? task_of(looked_at) : NULL;
+        return task != NULL && dev_at_once_holds(runtime, task) ? UINT64_MAX
+                                                                : runtime->triggered->not_before_us;
     case DEV_TRIGGERED_BESIDE:
-        return 0;
+        return runtime->at_once != NULL && shadow_waits(looked_at) ? UINT64_MAX : 0;
     default:
         return UINT64_MAX;
     }

@@ -14,7 +14,8 @@
 
 #include <stdio.h>
 
-#define LINE_MAX_TOLD 65535u
+#define LINE_MAX_TOLD    65535u
+#define CLOUD_TOLD_FIRST 8u // decisions; of fewer the first run tells alone
 
 static bool type_known(struct base_str type)
 {
@@ -85,7 +86,7 @@ static void place_write(const struct dev_run *run, const struct dev_task_end *en
 const struct dev_task_end *dev_run_told(struct dev_runtime *runtime, const struct dev_task_end *end,
                                         struct dev_told *told)
 {
-    const struct dev_run *run = runtime->run;
+    const struct dev_run *run = dev_run_current(runtime);
     base_assert(run->run != 0);
     if (!run->quiet || end->place.of_port || !wire_outcome_is_failure(end->outcome)) {
         return end;
@@ -97,19 +98,39 @@ const struct dev_task_end *dev_run_told(struct dev_runtime *runtime, const struc
     return &told->end;
 }
 
-struct wire_figures dev_run_figures(const struct dev_runtime *runtime,
+void dev_run_count_cloud(struct dev_task *task, const struct dev_task_end *end)
+{
+    base_assert(!task->shadow);
+    if (wire_cloud_add(&task->runs.clouds.counts, &end->cloud)) {
+        task->runs.clouds.told /= 2;
+    }
+}
+
+bool dev_run_cloud_is_news(const struct dev_task *task)
+{
+    uint32_t asked = task->runs.clouds.counts.asked;
+    base_assert(!task->shadow);
+    return asked >= CLOUD_TOLD_FIRST && asked >= 2u * task->runs.clouds.told;
+}
+
+struct wire_figures dev_run_figures(const struct dev_runtime *runtime, const struct dev_task *task,
                                     const struct dev_task_end *end)
 {
-    return (struct wire_figures){
+    struct wire_figures figures = {
         .heap_peak_bytes = end->heap_peak_bytes,
         .left_out = end->left_out,
-        .privacy_refusals = (uint64_t)end->refused + runtime->run->refused,
+        .privacy_refusals = (uint64_t)end->refused + dev_run_current(runtime)->refused,
     };
+    if (!task->shadow && task->runs.clouds.counts.asked > 0) {
+        wire_cloud_figures_set(&figures, &task->runs.clouds.counts);
+    }
+    return figures;
 }
 
 void dev_run_refused(struct dev_runtime *runtime, uint32_t count)
 {
-    if (runtime->run->run != 0) {
-        runtime->run->refused += count;
+    struct dev_run *run = dev_run_current(runtime);
+    if (run->run != 0) {
+        run->refused += count;
     }
 }

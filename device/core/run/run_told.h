@@ -14,7 +14,13 @@ struct dev_told {
 // mapped.
 const struct dev_task_end *dev_run_told(struct dev_runtime *runtime, const struct dev_task_end *end,
                                         struct dev_told *told);
-struct wire_figures dev_run_figures(const struct dev_runtime *runtime,
+// Adds what the run decided to what its version has since it was activated.
+void dev_run_count_cloud(struct dev_task *task, const struct dev_task_end *end);
+// Is what was decided since then worth telling by itself? From 8 decisions on, and each time when
+// they are twice as many as those told last.
+bool dev_run_cloud_is_news(const struct dev_task *task);
+// Of a run of `task`; what it decided is in it if anything was.
+struct wire_figures dev_run_figures(const struct dev_runtime *runtime, const struct dev_task *task,
                                     const struct dev_task_end *end);
 
 #endif

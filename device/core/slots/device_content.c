@@ -65,6 +65,13 @@ enum base_status dev_manifest_open(struct dev_runtime *runtime, const struct wir
     return BASE_OK;
 }
 
+bool dev_manifest_declares(const struct wire_manifest *manifest, struct wire_declaration *out)
+{
+    return manifest->declaration.size > 0 &&
+           wire_declaration_parse((const uint8_t *)manifest->declaration.data,
+                                  manifest->declaration.size, out) == BASE_OK;
+}
+
 void dev_manifest_close(struct dev_runtime *runtime, struct dev_manifest *manifest)
 {
     base_assert(manifest->bytes != NULL);

@@ -4,6 +4,7 @@
 #define DEV_DEVICE_CONTENT_H
 
 #include "core/base/runtime.h"
+#include "wire/declaration.h"
 #include "wire/manifest.h"
 #include "wire/trust/exclusive_files.h"
 
@@ -27,6 +28,8 @@ BASE_NODISCARD enum base_status dev_manifest_open(struct dev_runtime *runtime,
                                                   const struct wire_sha256 *name,
                                                   struct dev_manifest *out);
 void dev_manifest_close(struct dev_runtime *runtime, struct dev_manifest *manifest);
+// What it declares; false: nothing. *out is borrowed from it, and defined where true.
+bool dev_manifest_declares(const struct wire_manifest *manifest, struct wire_declaration *out);
 // The exclusive manifest `name`; a zero one gives none. NOT_FOUND: it is not here, or not whole;
 // the input codes: malformed.
 BASE_NODISCARD enum base_status dev_exclusive_open(struct dev_runtime *runtime,

@@ -8,7 +8,6 @@
 #include "core/slots/device_content.h"
 
 #include "base/check.h"
-#include "wire/declaration.h"
 
 #include <string.h>
 
@@ -77,10 +76,7 @@ static void schedule_learn(struct dev_task *task, const struct wire_manifest *ma
     struct wire_declaration declaration;
     task->slots.every_s = manifest->every_s;
     task->slots.triggered =
-        manifest->declaration.size > 0 &&
-        wire_declaration_parse((const uint8_t *)manifest->declaration.data,
-                               manifest->declaration.size, &declaration) == BASE_OK &&
-        declaration.trigger_count > 0;
+        dev_manifest_declares(manifest, &declaration) && declaration.trigger_count > 0;
 }
 
 // The kept version becomes the active one. It has proved itself: no trial, and its first success is

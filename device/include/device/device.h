@@ -29,16 +29,21 @@
 
 BASE_C_BEGIN
 
-#define DEV_TASKS_MAX              64      // upper bound for dev_config.tasks_max
-#define DEV_CHECKIN_INTERVAL_MAX_S 604800u // a week; a gateway that says more is taken for this
-#define DEV_TASKS_DEFAULT          32
-#define DEV_TRUSTED_KEYS_MAX       4
-#define DEV_STATE_BYTES_MAX        (64 * 1024)
-#define DEV_RESULT_BYTES_MAX       (1024 * 1024) // upper bound for dev_config.result_bytes_max
-#define DEV_RIDE_HEADERS_MAX       5
-#define DEV_RIDE_BYTES_MAX         8192 // of all values of a ride's headers but `walle-ride`
-#define DEV_RIDE_TOKEN_BYTES       24   // of that, and a NUL
-#define DEV_RIDE_WAIT_MAX_S        86400
+#define DEV_TASKS_MAX                  64      // upper bound for dev_config.tasks_max
+#define DEV_CHECKIN_INTERVAL_MAX_S     604800u // a week; a gateway that says more is taken for this
+#define DEV_CHECKIN_INTERVAL_DEFAULT_S 300u    // until the gateway says another
+// One answer, which nobody signs, sets the next check-in at most to so many times the interval of
+// now, or of the default where that is longer.
+#define DEV_CHECKIN_GROWTH   2u
+#define DEV_TASKS_DEFAULT    32
+#define DEV_RUNS_MAX         64 // upper bound for dev_config.runs_max
+#define DEV_TRUSTED_KEYS_MAX 4
+#define DEV_STATE_BYTES_MAX  (64 * 1024)
+#define DEV_RESULT_BYTES_MAX (1024 * 1024) // upper bound for dev_config.result_bytes_max
+#define DEV_RIDE_HEADERS_MAX 5
+#define DEV_RIDE_BYTES_MAX   8192 // of all values of a ride's headers but `walle-ride`
+#define DEV_RIDE_TOKEN_BYTES 24   // of that, and a NUL
+#define DEV_RIDE_WAIT_MAX_S  86400
 
 struct dev_ports;
 struct dev_runtime;
@@ -69,8 +74,8 @@ struct dev_config {
     // Longest result of an active version that is kept while its shadow runs, so that the two can
     // be compared value by value; a longer one must be the same. 0 takes 4 KiB.
     uint32_t result_bytes_max;
-    // Between check-ins. 0: as the gateway says, 300 until it does. Otherwise it is the device's
-    // own and the gateway does not change it.
+    // Between check-ins. 0: as the gateway says, DEV_CHECKIN_INTERVAL_DEFAULT_S until it does.
+    // Otherwise it is the device's own and the gateway does not change it.
     uint32_t checkin_interval_s;
     uint32_t checkin_spread_s;   // first check-in after boot is uniform in this span; 0: at once
     uint32_t backoff_base_ms;    // 0 takes 1,000
@@ -86,9 +91,19 @@ struct dev_config {
     uint32_t
         crash_limit; // starts that end in a crash before a version on trial is given up; 0 takes 1
     bool hints;      // keep a hint stream open
+    // A version that does not say what may leave the device (wire/leaves/leaves.h) is not for it:
+    // NOT_APPLICABLE. One that is there already goes on until another comes.
+    bool leaves_required;
     // Calls of models in the cloud that may wait or be under way at once (device/cloud.h); one more
     // is BUSY. 0: this device makes none; at most DEV_CLOUD_CALLS_MAX.
     uint32_t cloud_calls_max;
+    // Runs of tasks under way at once, which the task port has to be made for; of one task there is
+    // never more than one. 0 takes 1; at most DEV_RUNS_MAX. What follows counts from 2 on.
+    uint32_t runs_max;
+    // Memory that the runs under way may need together: heaps and models, as their manifests say,
+    // and DEV_RUN_BESIDE_BYTES each. A version that alone needs more fails for want of memory. 0
+    // takes 200 MiB.
+    uint64_t runs_memory_bytes;
 };
 
 struct dev_run_input; // device/port.h
@@ -226,6 +241,12 @@ void dev_ride_end(struct dev_runtime *runtime, uint32_t number, struct base_str 
 // (device/pipeline does).
 BASE_NODISCARD enum base_status dev_run_triggered(struct dev_runtime *runtime, uint64_t task_id,
                                                   const struct dev_run_input *input);
+// The app goes to the background (true), where nothing runs, or comes back. What is under way is
+// cancelled at the next tick and done anew later, which is no failure. Nothing where runs_max is 1.
+void dev_runs_suspend(struct dev_runtime *runtime, bool suspended);
+// The app needs memory, or has some to give: so much for all runs together from now on, 0 as
+// configured. What does not fit is cancelled likewise, at first what is least urgent.
+void dev_runs_memory(struct dev_runtime *runtime, uint64_t bytes);
 // In on_result: is it the end of a run that dev_run_triggered asked for? (on_triggered follows.)
 bool dev_run_is_triggered(const struct dev_runtime *runtime);
 // The embedding cannot do for the active version of the task what it declares (device/pipeline had

@@ -11,7 +11,9 @@
 #include "base/log.h"
 #include "base/ports.h"
 #include "base/str.h"
+#include "device/blobs.h"
 #include "device/device.h"
+#include "wire/cloud/cloud_counts.h"
 #include "wire/manifest.h"
 #include "wire/trust/root.h"
 
@@ -197,7 +199,8 @@ struct dev_task_file {
     const uint8_t *bytes; // until the run's end was reported
     size_t size;
     struct wire_sha256 digest;
-    bool proven; // the bytes have the digest, and do not change (dev_task_port.proves_models)
+    bool proven; // the bytes have the digest, and do not change (dev_task_port.proves_models); not
+                 // of a data file that is larger than the run's heap: no script can have it
 };
 
 // What a run was started with besides the clock: behaviour (dev_run_triggered).
@@ -221,8 +224,15 @@ struct dev_task_job {
     uint64_t run_index; // 0 for the first run of this version on this device since activation; of a
                         // shadow that of the run it is compared with
     bool shadow;        // runs beside the active version: its result is compared, and discarded
+    bool reference;     // ... and it is the active version itself, once more, to compare with
     const struct dev_run_input *input; // NULL: none. What it points to lives as long as the files
+    const struct dev_blob_set *blobs;  // NULL: none. Likewise, with all it points to
 };
+
+// Of a version that does not say.
+#define DEV_RUN_HEAP_KIB_DEFAULT 256
+#define DEV_RUN_TIME_MS_DEFAULT  1000
+#define DEV_RUN_BESIDE_BYTES     (1280 * 1024) // that a run needs beside its heap and its models
 
 struct dev_effect;
 
@@ -236,6 +246,14 @@ struct dev_task_place {
     uint32_t line;
 };
 
+// Where the time of a run went: what it did before it first called a model, from there to the end
+// of its last such call, and behind it. They add up to its duration; all 0: not known.
+struct dev_task_phases {
+    uint64_t prepare_us; // of a run that calls none: all of it
+    uint64_t model_us;
+    uint64_t finish_us;
+};
+
 struct dev_task_end {
     enum wire_outcome_kind outcome; // RAN or a FAIL_*
     uint64_t duration_us;
@@ -246,23 +264,25 @@ struct dev_task_end {
     uint64_t left_out;        // by its joins and windows: events too late, keys and events that had
                               // to go for others
     uint32_t refused;         // times it tried to let go what its declaration does not let leave
-    struct dev_task_place place; // of a failure
+    struct wire_cloud_counts cloud; // what it decided between device and cloud
+    struct dev_task_place place;    // of a failure
     // What the script stored and sent (pipeline/pipeline.h); valid during the call.
     const struct dev_effect *effects;
     uint32_t effect_count;
+    struct dev_task_phases phases; // of duration_us
 };
 
 struct dev_task_port {
     void *ctx;
-    // One run at a time. BUSY, NOMEM, LIMIT: tried again later; other codes: the version cannot run
-    // here.
+    // As many runs at once as dev_config.runs_max says. BUSY, NOMEM, LIMIT: tried again later;
+    // other codes: the version cannot run here.
     enum base_status (*start)(void *ctx, uint32_t run, const struct dev_task_job *job);
     void (*cancel)(
         void *ctx,
         uint32_t run); // returns when the job's memory is no longer used; no callback follows
     // The port copies models before it uses them, and hashes the copy: one that has not its digest
-    // ends the run as FAIL_INTEGRITY, with the file's name as detail. It makes no use of data
-    // files. Otherwise the runtime reads and hashes all files at every start.
+    // ends the run as FAIL_INTEGRITY, with the file's name as detail. Otherwise the runtime reads
+    // and hashes models, too, at every start.
     bool proves_models;
 };
 
@@ -279,6 +299,7 @@ struct dev_ports {
     struct dev_crypto_port crypto;
     struct dev_task_port task;
     struct dev_delta_port delta;
+    struct dev_blob_port blobs; // what the app hands to runs; zero: nothing
     const struct base_log *log; // NULL: silence
     void *app;                  // for `on_result`
     // A run ended: for the embedding app. May be NULL. The view is valid during the call.

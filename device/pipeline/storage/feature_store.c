@@ -515,6 +515,11 @@ enum base_status dev_feature_find(struct dev_feature_store *store, uint64_t now_
     return find.limit ? BASE_ERR_LIMIT : BASE_OK;
 }
 
+struct dev_collect *dev_feature_store_collect(struct dev_feature_store *store)
+{
+    return store->collect;
+}
+
 void dev_feature_store_stats(const struct dev_feature_store *store, struct dev_feature_stats *out)
 {
     *out = store->stats;

@@ -82,6 +82,8 @@ BASE_NODISCARD enum base_status dev_feature_find(struct dev_feature_store *store
 // Drops what is too old by `wall_ms` and what is over a quota. On boot and once a day.
 BASE_NODISCARD enum base_status dev_feature_evict(struct dev_feature_store *store, uint64_t now_us,
                                                   uint64_t wall_ms);
+// What it lies in, for who asks for other rows of the same device (storage/task_store.h); borrowed.
+struct dev_collect *dev_feature_store_collect(struct dev_feature_store *store);
 void dev_feature_store_stats(const struct dev_feature_store *store, struct dev_feature_stats *out);
 
 #endif

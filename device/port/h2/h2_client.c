@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct h2_stream *stream_take(struct h2_client *client)
 {
@@ -45,7 +46,7 @@ static void stream_link(struct h2_client *client, struct h2_stream *stream)
     }
     client->streams = stream;
     client->accepted++;
-    client->open_bodies += stream->open_body ? 1 : 0;
+    client->bodies += stream->has_body ? 1 : 0;
 }
 
 static void stream_unlink(struct h2_client *client, struct h2_stream *stream)
@@ -59,7 +60,7 @@ static void stream_unlink(struct h2_client *client, struct h2_stream *stream)
         stream->next->prev = stream->prev;
     }
     client->accepted--;
-    client->open_bodies -= stream->open_body ? 1 : 0;
+    client->bodies -= stream->has_body ? 1 : 0;
     client->opened -= stream->sent ? 1 : 0;
 }
 
@@ -147,17 +148,18 @@ static enum base_status client_setup(struct h2_client *client, const struct h2_o
 enum base_status h2_client_new(struct event_base *base, const struct h2_options *options,
                                const struct h2_events *events, struct h2_client **out_client)
 {
-    if (options->host.size == 0 || options->host.size > H2_AUTHORITY_MAX / 2 ||
-        options->window_bytes > INT32_MAX) {
-        return BASE_ERR_INVALID;
-    }
-    struct h2_client *client = calloc(1, sizeof(*client));
+    bool wrong = options->host.size == 0 || options->host.size > H2_AUTHORITY_MAX / 2 ||
+                 options->window_bytes > INT32_MAX;
+    struct h2_client *client = wrong ? NULL : calloc(1, sizeof(*client));
     if (client == NULL) {
-        return BASE_ERR_NOMEM;
+        if (options->connected) {
+            (void)close(options->fd);
+        }
+        return wrong ? BASE_ERR_INVALID : BASE_ERR_NOMEM;
     }
     client->base = base;
     client->events = *events;
-    client->socket = -1;
+    client->socket = options->connected ? options->fd : -1;
     client->small = options->small;
     enum base_status status = client_setup(client, options);
     if (status != BASE_OK) {
@@ -199,6 +201,7 @@ enum base_status h2_client_request(struct h2_client *client, const struct h2_req
     }
     stream->user = user;
     stream->open_body = request->open_body;
+    stream->has_body = request->open_body || request->body_bytes > 0;
     stream->early = request->early;
     stream->weight = request->weight;
     enum base_status status =

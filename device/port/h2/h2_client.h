@@ -85,6 +85,10 @@ struct h2_options {
     uint32_t window_bytes;          // per-stream receive window; 0: 65,535
     uint32_t connect_timeout_ms;    // 0 takes 10,000
     bool small;                     // shrink buffers: for thousands of connections
+    // A stream socket that is connected and does not block is there: `fd`, the client's from the
+    // call on, whatever comes of it. `host` and `port` are then names alone.
+    bool connected;
+    int fd;
     // Where the codec's small blocks come from and go to, of this thread; it must outlive the
     // client. NULL: the heap.
     struct base_block_pool *blocks;

@@ -37,6 +37,7 @@ struct h2_stream {
     bool head_done;   // `head` was called
     bool complete;    // END_STREAM seen
     bool cancelled;   // no callbacks any more
+    bool has_body;    // open or not
     bool open_body;   // more may be written
     bool finished;    // an open body that ends behind what is left to send
     bool deferred;    // nghttp2 waits to be told that there is more to send
@@ -83,15 +84,15 @@ struct h2_client {
     uint32_t accepted; // streams in the list
     uint32_t opened;   // of these, known to the peer
     uint32_t pooled;
-    uint32_t open_bodies; // streams with one
-    uint32_t depth;       // > 0 while callbacks may be running
-    bool unbelieved;      // the handshake ended for the peer's certificate
-    bool gathering;       // early data: only what may go so is given to the codec
-    bool owing;           // a stream is owed a `writable`
-    bool resumed;         // the TLS session was
-    bool was_early;       // early data was accepted
-    bool draining;        // GOAWAY seen, or out of stream numbers
-    bool doomed;          // freed from a callback: memory goes when the stack is unwound
+    uint32_t bodies; // streams with one
+    uint32_t depth;  // > 0 while callbacks may be running
+    bool unbelieved; // the handshake ended for the peer's certificate
+    bool gathering;  // early data: only what may go so is given to the codec
+    bool owing;      // a stream is owed a `writable`
+    bool resumed;    // the TLS session was
+    bool was_early;  // early data was accepted
+    bool draining;   // GOAWAY seen, or out of stream numbers
+    bool doomed;     // freed from a callback: memory goes when the stack is unwound
     bool small;
     bool flush_pending;
     size_t authority_bytes;

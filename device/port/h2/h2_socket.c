@@ -15,12 +15,14 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/sockios.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -184,22 +186,36 @@ static bool session_is_over(const struct h2_client *client)
            nghttp2_session_want_write(client->session) == 0;
 }
 
-static void set_congestion(const struct h2_client *client, const char *name)
+static bool set_congestion(const struct h2_client *client, const char *name)
 {
-    (void)setsockopt(client->socket, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name));
+    return setsockopt(client->socket, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name)) ==
+           0;
+}
+
+// Requests with bodies are under way, on a connection that is worth the calls.
+static bool uploads(const struct h2_client *client)
+{
+    return client->bodies > 0 && !client->small;
+}
+
+static bool all_arrived(const struct h2_client *client)
+{
+    int under_way = 0;
+    return ioctl(client->socket, SIOCOUTQ, &under_way) != 0 || under_way == 0;
 }
 
 // An upload after a pause goes out under a BBR that was just begun. Begun anew it keeps the
-// connection's window and paces by it; left alone it would have learned from small uploads that the
-// link is slow, and stretch the next over a round trip or two. Other algorithms close the window in
-// a pause, and with one lost packet in a hundred keep it so small that 30 KB take three round
-// trips.
+// connection's window and paces by it; left alone it would have learned from small uploads, or from
+// calls one after the other, that the link is slow, and stretch the next over a round trip or two.
+// Other algorithms close the window in a pause, and with one lost packet in a hundred keep it so
+// small that 30 KB take three round trips. A kernel without BBR keeps the one it has.
 static void begin_upload(struct h2_client *client)
 {
     uint64_t now_us = base_clock_mono_us();
-    if (!client->small && now_us - client->wrote_us > H2_PAUSE_US) {
-        set_congestion(client, "reno");
-        set_congestion(client, "bbr");
+    if (now_us - client->wrote_us > H2_PAUSE_US && all_arrived(client) &&
+        set_congestion(client, "bbr")) {
+        (void)set_congestion(client, "reno");
+        (void)set_congestion(client, "bbr");
     }
     client->wrote_us = now_us;
 }
@@ -209,7 +225,7 @@ static void flush(struct h2_client *client)
     if (client->phase != H2_PHASE_OPEN) {
         return;
     }
-    if (client->open_bodies > 0) {
+    if (uploads(client)) {
         begin_upload(client);
     }
     enum move move = client->backlog != NULL ? backlog_write(client) : MOVE_DONE;
@@ -396,7 +412,7 @@ static void connected(struct h2_client *client)
 // One turn of reading. A short read on clear text means the socket is empty: no second call.
 static void receive(struct h2_client *client)
 {
-    if (client->open_bodies > 0) {
+    if (uploads(client)) {
         // An acknowledgement of the gateway's that is itself acknowledged at once keeps its idea of
         // the round trip right, and so its retransmissions early. The kernel forgets the option.
         int on = 1;
@@ -555,7 +571,9 @@ static enum base_status socket_connect(struct h2_client *client, const struct h2
 
 enum base_status h2_socket_open(struct h2_client *client, const struct h2_options *options)
 {
-    BASE_TRY(socket_connect(client, options));
+    if (!options->connected) {
+        BASE_TRY(socket_connect(client, options));
+    }
     if (options->tls != NULL) {
         BASE_TRY(h2_tls_attach(client, options));
     }

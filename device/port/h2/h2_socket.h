@@ -9,7 +9,7 @@
 #define H2_CONNECT_MS      10000
 #define H2_RTO_MIN_US      50000
 #define H2_UNSENT_BYTES    (64 * 1024) // in the kernel, not yet on the wire
-#define H2_PAUSE_US        100000      // without a write: the next begins an upload
+#define H2_PAUSE_US        5000        // since a write that has arrived: the next begins an upload
 #define H2_USER_TIMEOUT_MS 60000       // unacknowledged data this old ends the connection
 
 BASE_NODISCARD enum base_status h2_socket_open(struct h2_client *client,

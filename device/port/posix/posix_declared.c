@@ -55,3 +55,15 @@ void posix_declared_close(struct posix_declared *declared, struct dev_runtime *r
     }
     declared->count = 0;
 }
+
+void posix_declared_keep(struct dev_runtime *runtime, struct dev_pipeline *pipeline,
+                         uint64_t now_us)
+{
+    uint64_t ids[2 * DEV_TASKS_MAX]; // a shadow is one more
+    uint32_t count = 0;
+    struct dev_task_view view;
+    while (count < 2 * DEV_TASKS_MAX && dev_task_view(runtime, count, &view) == BASE_OK) {
+        ids[count++] = wire_task_id(view.name);
+    }
+    dev_pipeline_tasks_keep(pipeline, now_us, ids, count);
+}

@@ -29,6 +29,9 @@ struct posix_declared {
 // the order of the tasks. Whatever was there before is forgotten.
 void posix_declared_open(struct posix_declared *declared, struct dev_runtime *runtime,
                          posix_dictionary_fn dictionary, void *ctx);
+// Tells the pipeline which tasks there are, so that it drops what others kept.
+void posix_declared_keep(struct dev_runtime *runtime, struct dev_pipeline *pipeline,
+                         uint64_t now_us);
 void posix_declared_close(struct posix_declared *declared, struct dev_runtime *runtime);
 
 #endif

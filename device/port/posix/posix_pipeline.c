@@ -38,6 +38,7 @@ struct posix_pipeline {
     struct dev_runtime *runtime;
     uint64_t declared; // dev_active_mark of what was declared
     bool has_declared;
+    uint32_t tasks;   // of the runtime, when the pipeline was told of them
     uint64_t dropped; // starts, not said yet
     uint64_t dropped_said_us;
 };
@@ -104,7 +105,12 @@ static void dictionary(void *ctx, struct base_str task, const struct wire_sha256
 static void declare(struct posix_pipeline *self, uint64_t now_us)
 {
     uint64_t mark = dev_active_mark(self->runtime);
+    uint32_t tasks = dev_task_count(self->runtime);
     if (self->has_declared && self->declared == mark) {
+        if (self->tasks != tasks) { // one that was stopped is gone
+            posix_declared_keep(self->runtime, self->pipeline, now_us);
+            self->tasks = tasks;
+        }
         return;
     }
     struct posix_declared *declared = malloc(sizeof(*declared));
@@ -116,6 +122,8 @@ static void declare(struct posix_pipeline *self, uint64_t now_us)
     if (dev_pipeline_declare(self->pipeline, now_us, declared->tasks, declared->count) == BASE_OK) {
         self->declared = mark;
         self->has_declared = true;
+        posix_declared_keep(self->runtime, self->pipeline, now_us);
+        self->tasks = tasks;
     }
     posix_declared_close(declared, self->runtime);
     free(declared);

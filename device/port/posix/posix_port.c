@@ -10,7 +10,7 @@
 #include "posix/posix_http.h"
 #include "posix/posix_pipeline.h"
 #include "posix/posix_tls.h"
-#include "posix/run/posix_task.h"
+#include "posix/run/posix_tasks.h"
 #include "posix/store/posix_storage.h"
 
 #include "base/clock.h"
@@ -26,7 +26,7 @@ struct posix_port {
     struct posix_storage *storage;
     struct posix_http *http; // to the gateway
     struct posix_http *mirrors[POSIX_MIRRORS_MAX];
-    struct posix_task *task;
+    struct posix_tasks *tasks;
     struct posix_pipeline *pipeline; // NULL: none
     struct h2_tls *tls;
     struct event *tick_event;
@@ -181,7 +181,11 @@ static enum base_status network_open(struct posix_port *port, struct event_base 
     }
     const struct posix_task_options task = {
         .base = base, .runner_path = options->runner_path, .ctx = port, .woke = woke};
-    return posix_task_new(&task, &port->task, error);
+    uint32_t runs_max = options->config.runs_max > 0 ? options->config.runs_max : 1;
+    if (runs_max > DEV_RUNS_MAX) {
+        return base_error_set(error, BASE_ERR_INVALID, "more than %d runs at once", DEV_RUNS_MAX);
+    }
+    return posix_tasks_new(&task, runs_max, &port->tasks, error);
 }
 
 static enum base_status runtime_open(struct posix_port *port, struct base_error *error)
@@ -201,9 +205,10 @@ static enum base_status runtime_open(struct posix_port *port, struct base_error 
         .http = {.ctx = port, .start = http_start, .cancel = http_cancel},
         .storage = posix_storage_table(port->storage),
         .crypto = *dev_crypto_openssl(),
-        .task = posix_task_table(port->task),
+        .task = posix_tasks_table(port->tasks),
         .delta = dev_delta_zstd(port->options.delta_memory > 0 ? port->options.delta_memory
                                                                : DEV_DELTA_MEMORY_BYTES),
+        .blobs = port->options.blobs,
         .log = port->options.log,
         .app = port,
         .on_result = on_result,
@@ -221,7 +226,7 @@ static enum base_status runtime_open(struct posix_port *port, struct base_error 
     for (uint32_t i = 0; i < port->options.mirror_count; i++) {
         posix_http_attach(port->mirrors[i], port->runtime);
     }
-    posix_task_attach(port->task, port->runtime);
+    posix_tasks_attach(port->tasks, port->runtime);
     status = dev_boot(port->runtime);
     if (status != BASE_OK) {
         return base_error_set(error, status, "boot: %s", base_status_text(status));
@@ -261,7 +266,7 @@ static enum base_status pipeline_open(struct posix_port *port, struct event_base
     };
     BASE_TRY(posix_pipeline_new(&pipeline, &port->pipeline, error));
     posix_pipeline_attach(port->pipeline, port->runtime);
-    posix_task_features(port->task, posix_pipeline_features(port->pipeline));
+    posix_tasks_features(port->tasks, posix_pipeline_features(port->pipeline));
     return BASE_OK;
 }
 
@@ -310,7 +315,7 @@ void posix_port_free(struct posix_port *port)
     for (uint32_t i = 0; i < POSIX_MIRRORS_MAX; i++) {
         posix_http_free(port->mirrors[i]);
     }
-    posix_task_free(port->task);
+    posix_tasks_free(port->tasks);
     posix_storage_free(port->storage);
     h2_tls_free(port->tls);
     if (port->tick_event != NULL) {

@@ -53,6 +53,9 @@ struct posix_options {
     // Where scripts run: NULL, on a worker thread of this process; otherwise each run in a process
     // of its own, behind a wall, of the program walle-task-runner at this path.
     const char *runner_path;
+    // What the app hands to runs by name (walle.blob); its functions are called on this thread.
+    // Zero: nothing.
+    struct dev_blob_port blobs;
     const struct base_log *log;
     void *app;
     void (*on_result)(void *app, struct base_str task, const struct dev_task_end *end);

@@ -9,9 +9,11 @@
 #include "vm/compiler/vm_calls.h"
 #include "vm/compiler/vm_counts.h"
 #include "vm/compiler/vm_imports.h"
+#include "vm/compiler/vm_members.h"
+#include "vm/compiler/vm_newer.h"
 #include "vm/compiler/vm_uploads.h"
-#include "vm/mpy_check.h"
-#include "vm/vm_text.h"
+#include "vm/mpy/mpy_check.h"
+#include "vm/mpy/vm_text.h"
 
 #include "base/check.h"
 #include "base/error.h"
@@ -100,6 +102,26 @@ static enum base_status exception_report(mp_obj_t exception, struct base_error *
         base_error_set(error, BASE_ERR_INVALID, "%s: %s", qstr_str(type->name), message.text);
     if (error != NULL && count >= 3) {
         error->line = (uint32_t)trace[1];
+    }
+    return status;
+}
+
+// What a device's Python has not is named: the source may run where it was written.
+static enum base_status syntax_report(mp_obj_t exception, struct base_str source,
+                                      struct base_error *error)
+{
+    enum base_status status = exception_report(exception, error);
+    // The others of the compiler's words say enough.
+    bool vague = error != NULL && (strcmp(error->text, "SyntaxError: invalid syntax") == 0 ||
+                                   strstr(error->text, "must be assignment target") != NULL);
+    if (!vague || error->line == 0) {
+        return status;
+    }
+    uint32_t line = error->line;
+    const char *newer = dev_vm_newer(source, line);
+    if (newer != NULL) {
+        status = base_error_set(error, status, "SyntaxError: a device's Python has no %s", newer);
+        error->line = line;
     }
     return status;
 }
@@ -218,6 +240,7 @@ compile(struct base_str source, struct base_str file_name, struct compile_output
         }
         dev_vm_imports_find(tree.root, told);
         dev_vm_uploads_find(tree.root, told);
+        dev_vm_members_find(tree.root, told);
         mp_module_context_t *context = m_new_obj(mp_module_context_t);
         context->module.base.type = &mp_type_module;
         context->module.globals = mp_globals_get();
@@ -228,7 +251,7 @@ compile(struct base_str source, struct base_str file_name, struct compile_output
         nlr_pop();
         return output->failed ? base_error_set(error, BASE_ERR_NOMEM, "out of memory") : BASE_OK;
     }
-    return exception_report(MP_OBJ_FROM_PTR(nlr.ret_val), error);
+    return syntax_report(MP_OBJ_FROM_PTR(nlr.ret_val), source, error);
 }
 
 enum base_status dev_vm_compile(struct base_str source, struct base_str file_name,
@@ -246,6 +269,7 @@ enum base_status dev_vm_compile_told(struct base_str source, struct base_str fil
 {
     out->import_count = 0;
     out->upload_count = 0;
+    out->member_count = 0;
     if (source.size > COMPILE_SOURCE_MAX) {
         return base_error_set(error, BASE_ERR_TOO_LARGE, "source is over %d bytes",
                               COMPILE_SOURCE_MAX);

@@ -5,7 +5,7 @@
 // compiler itself only asserts some of it.
 #include "vm_scopes.h"
 
-#include "vm/mpy_check.h"
+#include "vm/mpy/mpy_check.h"
 
 #include "base/check.h"
 

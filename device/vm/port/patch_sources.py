@@ -40,6 +40,24 @@ PATCHES = {
             "MP_REGISTER_MODULE(MP_QSTR___main__, mp_module___main__);\n",
             "",
         ),
+        # `5 < a`: where the left operand knows nothing of it, the right one is asked the other way round.
+        (
+            "    // If this was an inplace method, fallback to the corresponding normal method.\n",
+            "    if (op == MP_BINARY_OP_LESS || op == MP_BINARY_OP_MORE || op == MP_BINARY_OP_LESS_EQUAL ||\n"
+            "        op == MP_BINARY_OP_MORE_EQUAL) {\n"
+            "        mp_binary_op_t mirrored = op == MP_BINARY_OP_LESS ? MP_BINARY_OP_MORE\n"
+            "            : op == MP_BINARY_OP_MORE ? MP_BINARY_OP_LESS\n"
+            "            : op == MP_BINARY_OP_LESS_EQUAL ? MP_BINARY_OP_MORE_EQUAL : MP_BINARY_OP_LESS_EQUAL;\n"
+            "        type = mp_obj_get_type(rhs);\n"
+            "        if (MP_OBJ_TYPE_HAS_SLOT(type, binary_op)) {\n"
+            "            mp_obj_t result = MP_OBJ_TYPE_GET_SLOT(type, binary_op)(mirrored, rhs, lhs);\n"
+            "            if (result != MP_OBJ_NULL) {\n"
+            "                return result;\n"
+            "            }\n"
+            "        }\n"
+            "    }\n\n"
+            "    // If this was an inplace method, fallback to the corresponding normal method.\n",
+        ),
         # Hashing nested tuples recurses in C.
         (
             "mp_obj_t mp_unary_op(mp_unary_op_t op, mp_obj_t arg) {\n",

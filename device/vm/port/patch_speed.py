@@ -10,6 +10,20 @@ ORDER = (
 )
 
 SPEED = {
+    # Where the search for so many blocks ended: "no place for `blocks` of them below byte `index` of the table".
+    "py/mpstate.h": [
+        (
+            "typedef struct _mp_state_mem_area_t {\n",
+            "#define MP_GC_FITS 22 // by the logarithm of their number\n"
+            "struct _mp_gc_fit {\n    uint32_t blocks; // 0: nothing is known\n    uint32_t index;\n};\n"
+            "typedef struct _mp_state_mem_area_t {\n",
+        ),
+        (
+            "    size_t gc_last_used_block; // The block ID of the highest block allocated in the area\n",
+            "    size_t gc_last_used_block; // The block ID of the highest block allocated in the area\n"
+            "    struct _mp_gc_fit gc_fits[MP_GC_FITS];\n",
+        ),
+    ],
     "py/vm.c": [
         ('#include "py/profile.h"\n', '#include "py/profile.h"\n#include "py/smallint.h"\n'),
         # Items of a dictionary, by the shortest way to its table.
@@ -149,6 +163,112 @@ SPEED = {
             "    } else {\n"
             "        memset((byte *)ret_ptr, 0, n_blocks * BYTES_PER_BLOCK);\n"
             "    }\n    USABLE(",
+        ),
+        # Several blocks: the table is read eight bytes at a time, and from where the search for as many ended before. That
+        # no place for them lies below holds until something there is freed, so a block lies where it would have.
+        (
+            "            for (i = area->gc_last_free_atb_index; i < area->gc_alloc_table_byte_len; i++) {\n"
+            "                MICROPY_GC_HOOK_LOOP(i);\n",
+            "            i = area->gc_last_free_atb_index;\n"
+            "            if (n_blocks > 1 && fit->blocks != 0 && fit->blocks <= n_blocks && fit->index > i) {\n"
+            "                i = fit->index;\n"
+            "            }\n"
+            "            from = i;\n"
+            "            for (; i < area->gc_alloc_table_byte_len; i++) {\n"
+            "                if (i % sizeof(kinds) == 0 && i + sizeof(kinds) <= area->gc_alloc_table_byte_len) {\n"
+            "                    __builtin_memcpy(&kinds, area->gc_alloc_table_start + i, sizeof(kinds));\n"
+            "                    bool is_full = (~(kinds | kinds >> 1) & UINT64_C(0x5555555555555555)) == 0;\n"
+            "                    if (is_full || (kinds == 0 && n_free + BLOCKS_PER_WORD < n_blocks)) {\n"
+            "                        n_free = is_full ? 0 : n_free + BLOCKS_PER_WORD;\n"
+            "                        i += sizeof(kinds) - 1;\n"
+            "                        MICROPY_GC_HOOK_LOOP(i);\n"
+            "                        continue;\n"
+            "                    }\n"
+            "                }\n"
+            "                MICROPY_GC_HOOK_LOOP(i);\n",
+        ),
+        (
+            "    int collected = !MP_STATE_MEM(gc_auto_collect_enabled);\n",
+            "    struct _mp_gc_fit *fit = &only->gc_fits[(63 - __builtin_clzll(n_blocks)) % MP_GC_FITS];\n"
+            "    size_t from = 0;\n"
+            "    int collected = !MP_STATE_MEM(gc_auto_collect_enabled);\n",
+        ),
+        (
+            "    start_block = i - n_free + 1;\n",
+            "    start_block = i - n_free + 1;\n"
+            "    if (n_blocks > 1 && (fit->blocks == 0 || n_blocks <= fit->blocks || i / BLOCKS_PER_ATB - from > FIT_FAR)) {\n"
+            "        fit->blocks = (uint32_t)n_blocks;\n"
+            "        fit->index = (uint32_t)((end_block + 1) / BLOCKS_PER_ATB);\n"
+            "    }\n",
+        ),
+        (
+            "    for (size_t bl = start_block + 1; bl <= end_block; bl++) {\n        ATB_FREE_TO_TAIL(area, bl);\n    }\n\n"
+            "    // get pointer to first block\n",
+            "    size_t bl = start_block + 1;\n"
+            "    for (; bl <= end_block && bl % BLOCKS_PER_ATB != 0; bl++) {\n        ATB_FREE_TO_TAIL(area, bl);\n    }\n"
+            "    if (bl + BLOCKS_PER_ATB <= end_block + 1) {\n"
+            "        size_t bytes = (end_block + 1 - bl) / BLOCKS_PER_ATB;\n"
+            "        __builtin_memset(area->gc_alloc_table_start + bl / BLOCKS_PER_ATB, 0xaa, bytes); // AT_TAIL, four times\n"
+            "        bl += bytes * BLOCKS_PER_ATB;\n"
+            "    }\n"
+            "    for (; bl <= end_block; bl++) {\n        ATB_FREE_TO_TAIL(area, bl);\n    }\n\n"
+            "    // get pointer to first block\n",
+        ),
+        (
+            "    for (mp_state_mem_area_t *area = &MP_STATE_MEM(area); area != NULL; area = NEXT_AREA(area)) {\n"
+            "        area->gc_last_free_atb_index = 0;\n",
+            "    for (mp_state_mem_area_t *area = &MP_STATE_MEM(area); area != NULL; area = NEXT_AREA(area)) {\n"
+            "        area->gc_last_free_atb_index = 0;\n"
+            "        fits_freed(area, 0);\n",
+        ),
+        (
+            "static void gc_sweep_free_blocks(void);\n",
+            "static void gc_sweep_free_blocks(void);\n\n"
+            "#define BLOCKS_PER_WORD (BLOCKS_PER_ATB * sizeof(uint64_t))\n"
+            "#define FIT_FAR 16 // bytes of the table that are worth another size's place\n\n"
+            "// Something was freed from this block on: what was known of the places below is forgotten.\n"
+            "static void fits_freed(mp_state_mem_area_t *area, size_t block) {\n"
+            "    for (size_t i = 0; i < MP_GC_FITS; i++) {\n"
+            "        if (block / BLOCKS_PER_ATB <= area->gc_fits[i].index) {\n"
+            "            area->gc_fits[i].blocks = 0;\n"
+            "            area->gc_fits[i].index = 0;\n"
+            "        }\n"
+            "    }\n"
+            "}\n",
+        ),
+        (
+            "    area->gc_last_free_atb_index = 0;\n    area->gc_last_used_block = 0;\n",
+            "    area->gc_last_free_atb_index = 0;\n    area->gc_last_used_block = 0;\n    fits_freed(area, 0);\n",
+        ),
+        (
+            "    if (block / BLOCKS_PER_ATB < area->gc_last_free_atb_index) {\n",
+            "    fits_freed(area, block);\n    if (block / BLOCKS_PER_ATB < area->gc_last_free_atb_index) {\n",
+        ),
+        (
+            "        if ((block + new_blocks) / BLOCKS_PER_ATB < area->gc_last_free_atb_index) {\n",
+            "        fits_freed(area, block + new_blocks);\n"
+            "        if ((block + new_blocks) / BLOCKS_PER_ATB < area->gc_last_free_atb_index) {\n",
+        ),
+        # What is free, or belongs to one large object, is swept eight bytes of the table at a time.
+        (
+            "        for (size_t block = 0; block <= area->gc_last_used_block; block++) {\n            MICROPY_GC_HOOK_LOOP(block);\n",
+            "        for (size_t block = 0; block <= area->gc_last_used_block; block++) {\n"
+            "            uint64_t kinds = 1;\n"
+            "            if (block % BLOCKS_PER_WORD == 0 && block + BLOCKS_PER_WORD <= area->gc_last_used_block) {\n"
+            "                __builtin_memcpy(&kinds, area->gc_alloc_table_start + block / BLOCKS_PER_ATB, sizeof(kinds));\n"
+            "            }\n"
+            "            if (kinds == 0 || kinds == UINT64_C(0xaaaaaaaaaaaaaaaa)) { // free, or tails\n"
+            "                if (kinds != 0 && free_tail) {\n"
+            "                    __builtin_memset(area->gc_alloc_table_start + block / BLOCKS_PER_ATB, 0, sizeof(kinds));\n"
+            "                    POISON(PTR_FROM_BLOCK(area, block), BLOCKS_PER_WORD * BYTES_PER_BLOCK);\n"
+            "                } else if (kinds != 0) {\n"
+            "                    last_used_block = block + BLOCKS_PER_WORD - 1;\n"
+            "                }\n"
+            "                block += BLOCKS_PER_WORD - 1;\n"
+            "                MICROPY_GC_HOOK_LOOP(block);\n"
+            "                continue;\n"
+            "            }\n"
+            "            MICROPY_GC_HOOK_LOOP(block);\n",
         ),
     ],
     "py/map.c": [

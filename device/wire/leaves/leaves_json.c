@@ -256,6 +256,22 @@ static bool leads(const struct walk *walk)
     return false;
 }
 
+// Does a declared field's path lead through an object here? An empty one may not stand in place of
+// anything else that is declared; of others the first member is refused.
+static bool leads_through(const struct walk *walk)
+{
+    for (uint32_t i = 0; i < walk->field_count; i++) {
+        const struct base_str path = walk->fields[i].path;
+        bool member = walk->path_size == 0
+                          ? path.size > 0 && path.data[0] != '['
+                          : path.size > walk->path_size && path.data[walk->path_size] == '.';
+        if (member && below(&walk->fields[i], path_of(walk))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static enum base_status scalar_check(struct walk *walk)
 {
     char c = next(walk);
@@ -350,6 +366,9 @@ static enum base_status advance(struct walk *walk, bool *out_more)
             walk->at++;
             walk->path_size = level->path_size;
             walk->depth--;
+            if (level->object && level->first && !leads_through(walk)) {
+                return unfit(walk);
+            }
             continue;
         }
         if (!level->first) {

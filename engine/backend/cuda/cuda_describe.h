@@ -25,6 +25,10 @@ bool eng_cuda_describe_rows(const struct eng_program *program, const struct eng_
                             struct eng_cuda_wish *wish);
 bool eng_cuda_describe_product(const struct eng_program *program, const struct eng_command *command,
                                struct eng_cuda_wish *wish);
+// Of a product that was described: to round its operands, where that pays.
+void eng_cuda_lower_precision(struct eng_cuda_wish *wish);
+// Of the device, for a kernel that was described.
+size_t eng_cuda_scratch_bytes(struct eng_cuda_wish *wish);
 bool eng_cuda_describe_window(const struct eng_program *program, const struct eng_command *command,
                               struct eng_cuda_wish *wish);
 bool eng_cuda_describe_index(const struct eng_program *program, const struct eng_command *command,

@@ -91,6 +91,34 @@ static enum base_status sync(struct eng_device *device, const struct eng_program
                           (long long)fault.index, (long long)fault.size, (long long)fault.size - 1);
 }
 
+// A recording is a graph of the library.
+static enum base_status record(struct eng_device *device, struct base_error *error)
+{
+    return said(cuda_of(device)->port->record(cuda_of(device)->stream), error);
+}
+
+static enum base_status recorded(struct eng_device *device, struct eng_recording **out_recording,
+                                 struct base_error *error)
+{
+    struct eng_cuda_graph *graph = NULL;
+    BASE_TRY(said(cuda_of(device)->port->recorded(cuda_of(device)->stream, &graph), error));
+    *out_recording = (struct eng_recording *)graph;
+    return BASE_OK;
+}
+
+static enum base_status replay(struct eng_device *device, struct eng_recording *recording,
+                               struct base_error *error)
+{
+    struct eng_cuda_graph *graph = (struct eng_cuda_graph *)recording;
+    base_assert(graph != NULL);
+    return said(cuda_of(device)->port->replay(cuda_of(device)->stream, graph), error);
+}
+
+static void forget(struct eng_device *device, struct eng_recording *recording)
+{
+    cuda_of(device)->port->forget((struct eng_cuda_graph *)recording);
+}
+
 static void close_device(struct eng_device *device)
 {
     struct eng_cuda_device *cuda = cuda_of(device);
@@ -122,7 +150,11 @@ enum base_status eng_cuda_open(struct eng_device **out_device, struct base_error
                                              .release_host = release_host,
                                              .upload = upload,
                                              .download = download,
-                                             .sync = sync};
+                                             .sync = sync,
+                                             .record = record,
+                                             .recorded = recorded,
+                                             .replay = replay,
+                                             .forget = forget};
     const struct eng_cuda_port *port = NULL;
     BASE_TRY(eng_cuda_library(&port, error));
     struct eng_cuda_device *cuda = calloc(1, sizeof *cuda);

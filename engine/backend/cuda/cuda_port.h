@@ -12,7 +12,7 @@
 
 #include "program/program.h"
 
-#define ENG_CUDA_PORT_VERSION 1u
+#define ENG_CUDA_PORT_VERSION 2u
 #define ENG_CUDA_PORT_SYMBOL  "eng_cuda_port"
 #define ENG_CUDA_INPUTS_MAX   8u
 #define ENG_CUDA_OUTPUTS_MAX  3u
@@ -30,6 +30,7 @@ struct eng_cuda_buffers {
     const void *in[ENG_CUDA_INPUTS_MAX];
     void *out[ENG_CUDA_OUTPUTS_MAX];
     struct eng_cuda_fault *fault;
+    void *scratch; // as much as the command's kernel asks for; NULL: it asks for none
 };
 
 // X(NAME, name): one kernel each, with struct eng_cuda_NAME as its parameters.
@@ -65,6 +66,7 @@ enum eng_cuda_kernel {
 };
 
 struct eng_cuda_stream;
+struct eng_cuda_graph; // what was begun on a stream while it was recorded
 struct eng_cuda_port {
     uint32_t version; // ENG_CUDA_PORT_VERSION
     const char *(*open)(struct eng_cuda_stream **out_stream);
@@ -79,6 +81,12 @@ struct eng_cuda_port {
     const char *(*sync)(struct eng_cuda_stream *stream);
     const char *(*launch)(struct eng_cuda_stream *stream, enum eng_cuda_kernel kernel,
                           const struct eng_cuda_buffers *buffers, const void *params);
+    // Between both nothing happens: what is begun goes into the graph. `sync` fails meanwhile, and
+    // so does allocating on that thread. `recorded` ends recording also where it fails.
+    const char *(*record)(struct eng_cuda_stream *stream);
+    const char *(*recorded)(struct eng_cuda_stream *stream, struct eng_cuda_graph **out_graph);
+    const char *(*replay)(struct eng_cuda_stream *stream, struct eng_cuda_graph *graph);
+    void (*forget)(struct eng_cuda_graph *graph); // accepts NULL
 };
 // What the library has under ENG_CUDA_PORT_SYMBOL.
 typedef const struct eng_cuda_port *(*eng_cuda_port_fn)(void);
@@ -142,13 +150,45 @@ struct eng_cuda_finish {
     bool has_activation;
     struct eng_unary activation;
 };
+// One operand of a product. Along the depth its elements lie side by side (is_long) and its rows
+// (columns, of the right one) `step` apart, or the other way round.
+struct eng_cuda_operand {
+    bool is_long;
+    int64_t step, batch; // batch: between batches; 0: the same for all
+};
+// A product as cuBLASLt takes it: the result lies densely, row by row, batch by batch.
+struct eng_cuda_gemm {
+    bool is_there; // else the kernels of this library compute it
+    bool is_low;   // operands become bfloat16 first; sums are float32
+    int64_t batches, rows, columns, depth;
+    struct eng_cuda_operand a, b;
+    float alpha;
+};
+// What of the scratch a product takes for operands that are rounded or laid out anew; the right
+// one's lies behind the left one's.
+#define ENG_CUDA_SCRATCH_ALIGN 256
+static inline int64_t eng_cuda_gemm_bytes(int64_t elements, bool is_low)
+{
+    const int64_t bytes = elements * (is_low ? 2 : 4);
+    return (bytes + ENG_CUDA_SCRATCH_ALIGN - 1) / ENG_CUDA_SCRATCH_ALIGN * ENG_CUDA_SCRATCH_ALIGN;
+}
+static inline int64_t eng_cuda_gemm_left(const struct eng_cuda_gemm *gemm)
+{
+    return gemm->rows * gemm->depth * (gemm->a.batch != 0 ? gemm->batches : 1);
+}
+static inline int64_t eng_cuda_gemm_right(const struct eng_cuda_gemm *gemm)
+{
+    return gemm->columns * gemm->depth * (gemm->b.batch != 0 ? gemm->batches : 1);
+}
 struct eng_cuda_matmul {
     int64_t batches, rows, columns, depth;
     uint32_t batch_rank;
     int64_t batch_size[ENG_RANK_MAX];
     struct eng_view a, b; // strides over (batch..., m, n, k)
+    bool is_int;          // of I32: no alpha, nothing is done to the result
     float alpha;
     struct eng_cuda_finish finish;
+    struct eng_cuda_gemm gemm;
 };
 // One side of a convolution.
 struct eng_cuda_side {
@@ -163,6 +203,8 @@ struct eng_cuda_conv {
     int64_t pad[ENG_SPATIAL_MAX];
     struct eng_cuda_side x, y;
     struct eng_cuda_finish finish;
+    struct eng_cuda_gemm gemm; // of pixels and channels
+    int64_t unfold_rows;       // of windows laid out at a time; 0: x is the left operand as it is
 };
 #define eng_cuda_depthwise  eng_cuda_conv
 #define eng_cuda_transposed eng_cuda_conv

@@ -58,7 +58,7 @@ static enum base_status start(const struct eng_step *step, const struct eng_run 
 {
     const struct eng_command *command = step->command;
     const struct eng_cuda_device *cuda = (const struct eng_cuda_device *)run->device;
-    struct eng_cuda_buffers buffers = {.fault = cuda->faults};
+    struct eng_cuda_buffers buffers = {.fault = cuda->faults, .scratch = run->scratch};
     base_assert(launch->source != ENG_NONE || command->input_count <= ENG_CUDA_INPUTS_MAX);
     for (uint32_t i = 0; i < command->input_count && launch->source == ENG_NONE; i++) {
         buffers.in[i] = eng_run_data(run, command->inputs[i]);
@@ -159,6 +159,10 @@ static enum base_status prepare_one(const struct eng_prepare *ctx,
         !describes[command->op](program, command, &wish)) {
         return BASE_ERR_UNSUPPORTED;
     }
+    base_assert(wish.kernel < ENG_CUDA_KERNEL_COUNT);
+    if (ctx->precision == ENG_PRECISION_LOW) {
+        eng_cuda_lower_precision(&wish);
+    }
     struct launches *launches = new_launches(ctx, 1);
     if (launches == NULL) {
         return BASE_ERR_NOMEM;
@@ -167,6 +171,7 @@ static enum base_status prepare_one(const struct eng_prepare *ctx,
     launches->list[0] = (struct launch){.source = ENG_NONE, .wish = wish};
     out_step->state = launches;
     out_step->kernel = kernel_names[wish.kernel];
+    out_step->scratch_bytes = eng_cuda_scratch_bytes(&wish);
     return BASE_OK;
 }
 

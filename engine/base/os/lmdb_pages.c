@@ -4,6 +4,7 @@
 #include "base/os/lmdb_pages.h"
 
 #include "base/check.h"
+#include "base/record_seal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -86,23 +87,9 @@ struct walk {
     uint32_t table_count;
 };
 
-static uint16_t u16(const uint8_t *at)
-{
-    uint16_t value;
-    memcpy(&value, at, sizeof(value));
-    return value;
-}
-
 static uint32_t u32(const uint8_t *at)
 {
     uint32_t value;
-    memcpy(&value, at, sizeof(value));
-    return value;
-}
-
-static uint64_t u64(const uint8_t *at)
-{
-    uint64_t value;
     memcpy(&value, at, sizeof(value));
     return value;
 }
@@ -162,10 +149,10 @@ static const uint8_t *page_at(const struct walk *walk, uint64_t page)
 // A node: its head and its key, and of a leaf the value or the number of the page where it begins.
 static uint64_t node_bytes(const uint8_t *node, bool leaf)
 {
-    uint64_t size = NODE_HEAD + u16(node + 6);
+    uint64_t size = NODE_HEAD + base_stored_u16(node + 6);
     if (leaf) {
-        uint64_t value = u16(node) | (uint64_t)u16(node + 2) << 16;
-        size += (u16(node + 4) & NODE_BIG) != 0 ? sizeof(uint64_t) : value;
+        uint64_t value = base_stored_u16(node) | (uint64_t)base_stored_u16(node + 2) << 16;
+        size += (base_stored_u16(node + 4) & NODE_BIG) != 0 ? sizeof(uint64_t) : value;
     }
     return size;
 }
@@ -173,13 +160,13 @@ static uint64_t node_bytes(const uint8_t *node, bool leaf)
 // Do the nodes of a page lie side by side from `upper` to its end?
 static bool tiles(struct walk *walk, const uint8_t *page, uint32_t count, bool leaf)
 {
-    base_assert(PAGE_HEAD + 2 * count <= u16(page + 14));
-    base_assert(u16(page + 14) <= walk->page_bytes);
-    uint32_t upper = u16(page + 14);
+    base_assert(PAGE_HEAD + 2 * count <= base_stored_u16(page + 14));
+    base_assert(base_stored_u16(page + 14) <= walk->page_bytes);
+    uint32_t upper = base_stored_u16(page + 14);
     uint64_t sum = 0;
     memset(walk->units, 0, walk->page_bytes / 2);
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t offset = u16(page + PAGE_HEAD + 2 * i);
+        uint32_t offset = base_stored_u16(page + PAGE_HEAD + 2 * i);
         if (offset < upper || offset % 2 != 0 || offset > walk->page_bytes - NODE_HEAD) {
             return false;
         }
@@ -206,10 +193,10 @@ static bool open_page(struct walk *walk, uint64_t number, bool leaf, struct fram
     }
     base_assert((number + 1) * walk->page_bytes <= walk->size);
     const uint8_t *page = page_at(walk, number);
-    uint32_t lower = u16(page + 12);
-    uint32_t upper = u16(page + 14);
-    uint32_t flags = u16(page + 10) & FLAG_KINDS;
-    if (u64(page) != number || flags != (leaf ? FLAG_LEAF : FLAG_BRANCH)) {
+    uint32_t lower = base_stored_u16(page + 12);
+    uint32_t upper = base_stored_u16(page + 14);
+    uint32_t flags = base_stored_u16(page + 10) & FLAG_KINDS;
+    if (base_stored_u64(page) != number || flags != (leaf ? FLAG_LEAF : FLAG_BRANCH)) {
         find(walk, "page %" PRIu64 " is not the page it should be", number);
         return false;
     }
@@ -232,8 +219,8 @@ static bool open_page(struct walk *walk, uint64_t number, bool leaf, struct fram
 static int compare(const struct walk *walk, struct base_span left, struct base_span right)
 {
     if (walk->tree->kind == TREE_FREE) {
-        uint64_t x = u64(left.data);
-        uint64_t y = u64(right.data);
+        uint64_t x = base_stored_u64(left.data);
+        uint64_t y = base_stored_u64(right.data);
         return x < y ? -1 : x > y;
     }
     size_t common = left.size < right.size ? left.size : right.size;
@@ -281,7 +268,8 @@ static bool take_overflow(struct walk *walk, uint64_t number, struct base_span *
     }
     const uint8_t *page = page_at(walk, number);
     uint64_t count = u32(page + 12);
-    if (u64(page) != number || (u16(page + 10) & FLAG_KINDS) != FLAG_OVERFLOW || count < least) {
+    if (base_stored_u64(page) != number ||
+        (base_stored_u16(page + 10) & FLAG_KINDS) != FLAG_OVERFLOW || count < least) {
         find(walk, "page %" PRIu64 " of a long record is damaged", number);
         return false;
     }
@@ -296,13 +284,13 @@ static bool take_overflow(struct walk *walk, uint64_t number, struct base_span *
 static void read_tree(const uint8_t *at, enum tree_kind kind, struct tree *out)
 {
     *out = (struct tree){.kind = kind,
-                         .flags = u16(at + 4),
-                         .depth = u16(at + 6),
-                         .branches = u64(at + 8),
-                         .leaves = u64(at + 16),
-                         .overflow = u64(at + 24),
-                         .entries = u64(at + 32),
-                         .root = u64(at + 40)};
+                         .flags = base_stored_u16(at + 4),
+                         .depth = base_stored_u16(at + 6),
+                         .branches = base_stored_u64(at + 8),
+                         .leaves = base_stored_u64(at + 16),
+                         .overflow = base_stored_u64(at + 24),
+                         .entries = base_stored_u64(at + 32),
+                         .root = base_stored_u64(at + 40)};
 }
 
 static void take_table(struct walk *walk, struct base_span key, struct base_span value,
@@ -322,14 +310,14 @@ static void take_table(struct walk *walk, struct base_span key, struct base_span
 static void take_free_pages(struct walk *walk, struct base_span key, struct base_span value)
 {
     uint64_t room = value.size / sizeof(uint64_t);
-    uint64_t count = room > 0 ? u64(value.data) : 0;
-    if (room == 0 || count >= room || u64(key.data) > walk->txn) {
+    uint64_t count = room > 0 ? base_stored_u64(value.data) : 0;
+    if (room == 0 || count >= room || base_stored_u64(key.data) > walk->txn) {
         find(walk, "a list of free pages is damaged");
         return;
     }
     uint64_t above = NO_PAGE;
     for (uint64_t i = 1; i <= count && !walk->stop; i++) {
-        uint64_t page = u64(value.data + i * sizeof(uint64_t));
+        uint64_t page = base_stored_u64(value.data + i * sizeof(uint64_t));
         if (page >= above) {
             find(walk, "a list of free pages is out of order");
             return;
@@ -345,16 +333,17 @@ static void take_leaf_node(struct walk *walk, const uint8_t *node)
 {
     base_assert(node >= walk->map);
     base_assert(node + node_bytes(node, true) <= walk->map + walk->size); // tiles() saw it
-    uint16_t flags = u16(node + 4);
-    struct base_span key = {node + NODE_HEAD, u16(node + 6)};
-    struct base_span value = {key.data + key.size, u16(node) | (uint32_t)u16(node + 2) << 16};
+    uint16_t flags = base_stored_u16(node + 4);
+    struct base_span key = {node + NODE_HEAD, base_stored_u16(node + 6)};
+    struct base_span value = {key.data + key.size,
+                              base_stored_u16(node) | (uint32_t)base_stored_u16(node + 2) << 16};
     bool sub_allowed = walk->tree->kind == TREE_TABLES;
     if ((flags & ~(NODE_BIG | (sub_allowed ? NODE_SUB : 0u))) != 0) {
         find(walk, "a record of an unknown kind");
         return;
     }
     if (!take_key(walk, key) ||
-        ((flags & NODE_BIG) != 0 && !take_overflow(walk, u64(value.data), &value))) {
+        ((flags & NODE_BIG) != 0 && !take_overflow(walk, base_stored_u64(value.data), &value))) {
         return;
     }
     walk->seen.entries++;
@@ -373,12 +362,13 @@ static void take_leaf_node(struct walk *walk, const uint8_t *node)
 static bool open_child(struct walk *walk, const struct frame *frame, uint32_t index, bool leaf,
                        struct frame *out)
 {
-    const uint8_t *node = frame->page + u16(frame->page + PAGE_HEAD + 2 * index);
-    struct base_span key = {node + NODE_HEAD, u16(node + 6)};
+    const uint8_t *node = frame->page + base_stored_u16(frame->page + PAGE_HEAD + 2 * index);
+    struct base_span key = {node + NODE_HEAD, base_stored_u16(node + 6)};
     if (index > 0 && !take_separator(walk, key)) {
         return false;
     }
-    uint64_t page = u16(node) | (uint64_t)u16(node + 2) << 16 | (uint64_t)u16(node + 4) << 32;
+    uint64_t page = base_stored_u16(node) | (uint64_t)base_stored_u16(node + 2) << 16 |
+                    (uint64_t)base_stored_u16(node + 4) << 32;
     return open_page(walk, page, leaf, out);
 }
 
@@ -401,7 +391,8 @@ static void walk_pages(struct walk *walk, const struct tree *tree)
         }
         uint32_t index = frame->next++;
         if (level + 1u == tree->depth) {
-            take_leaf_node(walk, frame->page + u16(frame->page + PAGE_HEAD + 2 * index));
+            take_leaf_node(walk,
+                           frame->page + base_stored_u16(frame->page + PAGE_HEAD + 2 * index));
         } else if (open_child(walk, frame, index, level + 2u == tree->depth,
                               &walk->frames[level + 1])) {
             level++;
@@ -466,15 +457,15 @@ static bool read_meta(const struct walk *walk, uint64_t offset, struct meta *out
     }
     const uint8_t *page = walk->map + offset;
     const uint8_t *meta = page + PAGE_HEAD;
-    if ((u16(page + 10) & FLAG_KINDS) != FLAG_META || u32(meta) != MAGIC ||
+    if ((base_stored_u16(page + 10) & FLAG_KINDS) != FLAG_META || u32(meta) != MAGIC ||
         u32(meta + 4) != DATA_VERSION) {
         return false;
     }
     out->page_bytes = u32(meta + 24);
     read_tree(meta + 24, TREE_FREE, &out->trees[0]);
     read_tree(meta + 24 + DB_BYTES, TREE_TABLES, &out->trees[1]);
-    out->last = u64(meta + 24 + 2 * DB_BYTES);
-    out->txn = u64(meta + 32 + 2 * DB_BYTES);
+    out->last = base_stored_u64(meta + 24 + 2 * DB_BYTES);
+    out->txn = base_stored_u64(meta + 32 + 2 * DB_BYTES);
     return true;
 }
 

@@ -174,6 +174,7 @@ struct eng_session_stats {
     const char *device;  // static: "cpu", "cuda"
     size_t device_bytes; // of a device: buffers, constants, and the model's weights
     uint32_t left_to_host; // commands the device has no kernel for; each costs copies
+    uint64_t replays; // runs of a plan on the device that were begun at once, as it was recorded
 };
 void eng_session_stats(const struct eng_session *session, struct eng_session_stats *out_stats);
 

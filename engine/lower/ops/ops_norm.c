@@ -112,7 +112,8 @@ static enum base_status running_output(struct eng_lower *lower, const struct eng
     uint32_t kept;
     uint32_t added;
     uint32_t original;
-    if (!eng_lower_wants(lower, node, output)) {
+    uint32_t *noted = eng_lower_statistic(lower, node, output + 2);
+    if (noted == NULL && !eng_lower_wants(lower, node, output)) {
         return BASE_OK;
     }
     BASE_TRY(eng_nn_with(lower, ENG_MUL, old, bn->momentum, &kept));
@@ -122,7 +123,13 @@ static enum base_status running_output(struct eng_lower *lower, const struct eng
     struct eng_desc desc = *eng_lower_desc(lower, original);
     BASE_TRY(eng_nn_reshape(lower, kept, &desc, &kept));
     BASE_TRY(eng_emit_cast(lower, kept, desc.dtype, &kept));
-    return eng_lower_output(lower, node, output, kept);
+    if (noted != NULL) {
+        BASE_TRY(eng_lower_plain(lower, kept, &kept));
+        BASE_TRY(eng_lower_real(lower, kept, &kept));
+        *noted = kept;
+    }
+    return eng_lower_wants(lower, node, output) ? eng_lower_output(lower, node, output, kept)
+                                                : BASE_OK;
 }
 
 // Statistics of the batch instead of the given ones; outputs 1 and 2 are the running statistics, 3
@@ -177,7 +184,7 @@ static enum base_status lower_batch_norm(struct eng_lower *lower, const struct e
     bool training = node->opset >= 14
                         ? eng_node_int(node, "training_mode", 0) != 0
                         : eng_lower_wants(lower, node, 1) || eng_lower_wants(lower, node, 2);
-    if (training) {
+    if (training || eng_lower_statistic(lower, node, 3) != NULL) {
         return batch_norm_training(lower, node, &bn);
     }
     bool known = bn.desc.dtype == ENG_F32 && eng_lower_is_known(lower, bn.scale) &&

@@ -68,7 +68,8 @@ const char *cli_option_name(enum cli_option option)
 
 bool cli_option_repeats(enum cli_option option)
 {
-    return option == CLI_OPTION_KEY || option == CLI_OPTION_MEMBER || option == CLI_OPTION_RELEASE;
+    return option == CLI_OPTION_KEY || option == CLI_OPTION_MEMBER ||
+           option == CLI_OPTION_RELEASE || option == CLI_OPTION_GIVE;
 }
 
 enum cli_exit cli_option_range(const struct cli *cli, enum cli_option option,

@@ -84,8 +84,10 @@ enum cli_exit {
     X(DEVICE, 0, "device", "ID", "Device id the script sees, 16 hex digits")                       \
     X(ATTRS, 0, "attrs", "FILE", "Attributes the script sees (JSON object)")                       \
     X(INPUT, 0, "input", "FILE", "Input the script sees (JSON)")                                   \
+    X(GIVE, 0, "give", "NAME=PATH", "File a script gets as walle.blob(NAME); repeat it for more")  \
     X(REPEAT, 0, "repeat", "N", "Run N times; the fastest time is shown")                          \
     X(EVENTS, 0, "events", "FILE", "Recorded events to play, lines of walle-device --events")      \
+    X(STORE, 0, "store", "FILE", "Keep walle.store in this file from run to run")                  \
     X(MAX_RISE, 0, "max-rise", "RATIO", "Rise over control that a stage must show or exclude")     \
     X(RULE, 0, "rule", "RULE",                                                                     \
       "How stages are judged that do not say: threshold, sequential, logrank (docs/GATE.md)")      \

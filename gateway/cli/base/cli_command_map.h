@@ -74,10 +74,18 @@
      "  walle task run build/ipv\n" \
      "  walle task run build/ipv --device 0123456789abcdef --attrs phone.json --input log.json\n" \
      "  walle task run build/taste --user ana        with her exclusive files\n" \
-     "  walle task run build/ipv_events --events log.jsonl      a run for each match of a trigger", \
-     CLI_BIT(DEVICE) | CLI_BIT(USER) | CLI_BIT(ATTRS) | CLI_BIT(INPUT) | CLI_BIT(REPEAT) | \
-         CLI_BIT(EVENTS) | CLI_BIT(FORMAT), \
+     "  walle task run build/ipv_events --events log.jsonl      a run for each match of a trigger\n" \
+     "  walle task run conf/tasks/items --give camera=frame.jpg      which walle.blob gives\n" \
+     "  walle task run hello --watch                    again at each save\n" \
+     "  walle task run hello --store hello.store        walle.store as the run before left it\n" \
+     "  walle task run build/ask --gateway http://127.0.0.1:8000   which answers walle.cloud", \
+     CLI_BITS_GATEWAY | CLI_BIT(DEVICE) | CLI_BIT(USER) | CLI_BIT(ATTRS) | CLI_BIT(INPUT) | CLI_BIT(GIVE) | \
+         CLI_BIT(REPEAT) | CLI_BIT(EVENTS) | CLI_BIT(STORE) | CLI_BIT(WATCH), \
      1, 1, cli_task_run) \
+    X("task", "stubs", "DIR", \
+     "Write stub files of what a script may call (walle.np, walle.cv, ...), for editors.", \
+     "  walle task stubs hello          hello/walle/np/__init__.pyi and the others", \
+     CLI_BIT(FORMAT), 1, 1, cli_task_stubs) \
     X("task", "push", "BUILD", \
      "Upload what the gateway's store lacks, then register the version; with --tag, of a " \
      "repository: scenario = repository, task = branch, version = tag.", \
@@ -323,13 +331,19 @@
      "Release a version in stages: shadows, then a growing share of the callers, each stage judged.", \
      "  walle model release din --version 3 --watch\n" \
      "  walle model release din --version 3 --stages stages.json --reason 'trained on November'\n" \
-     "docs/INFERENCE.md says what a stage may have.", \
+     "FILE is a list of stages, or an object with \"stages\" and \"tolerance\":\n" \
+     "  [{\"shadow\": 0.1, \"min_calls\": 500}, {\"share\": 0.5, \"on_fail\": \"hold\"}]\n" \
+     "docs/INFERENCE.md says what a stage may have.\n" \
+     "Exits with --watch 0 when the version serves, 1 when the release went back, 6 when --timeout\n" \
+     "passed before; without it 0 when the release runs.", \
      CLI_BITS_GATEWAY | CLI_BIT(VERSION) | CLI_BIT(STAGES) | CLI_BIT(REASON) | CLI_BIT(WATCH) | \
          CLI_BIT(TIMEOUT), \
      1, 1, cli_model_release) \
     X("model", "status", "NAME", \
      "Show a model's release: its stage, what was seen, and what happened; exits 1 when it went back.", \
-     "  walle model status din\n  walle model status din --watch", \
+     "  walle model status din\n  walle model status din --watch\n" \
+     "Exits 0 also while the release runs or is paused; with --watch when it is over, or 6 when\n" \
+     "--timeout passed before.", \
      CLI_BITS_GATEWAY | CLI_BIT(WATCH) | CLI_BIT(TIMEOUT), 1, 1, cli_model_status) \
     X("model", "pause", "NAME", "Pause a release: the version that served answers every call.", \
      "  walle model pause din --reason 'look at the logs first'", \

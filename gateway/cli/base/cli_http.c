@@ -66,14 +66,25 @@ const char *cli_http_gateway(const struct cli *cli)
     return url != NULL && url[0] != '\0' ? url : DEFAULT_GATEWAY;
 }
 
-static enum cli_exit make_url(const struct cli *cli, const char *path, char out[CLI_HTTP_URL_MAX])
+enum cli_exit cli_http_gateway_check(const struct cli *cli)
 {
     const char *gateway = cli_http_gateway(cli);
-    size_t size = strlen(gateway);
 
     if (strncmp(gateway, "https://", 8) != 0 && strncmp(gateway, "http://", 7) != 0) {
         return cli_fail(CLI_EXIT_USAGE, "--gateway takes a URL like https://HOST:PORT, not '%s'",
                         gateway);
+    }
+    return CLI_EXIT_OK;
+}
+
+static enum cli_exit make_url(const struct cli *cli, const char *path, char out[CLI_HTTP_URL_MAX])
+{
+    const char *gateway = cli_http_gateway(cli);
+    size_t size = strlen(gateway);
+    enum cli_exit code = cli_http_gateway_check(cli);
+
+    if (code != CLI_EXIT_OK) {
+        return code;
     }
     while (size > 0 && gateway[size - 1] == '/') {
         size--;
@@ -93,6 +104,10 @@ static struct curl_slist *make_headers(const struct cli *cli, const struct cli_c
 
     if (call->content_type != NULL) {
         snprintf(line, sizeof(line), "Content-Type: %s", call->content_type);
+        list = curl_slist_append(list, line);
+    }
+    if (call->device != NULL) {
+        snprintf(line, sizeof(line), "walle-device: %s", call->device);
         list = curl_slist_append(list, line);
     }
     if (token != NULL) {
@@ -140,7 +155,8 @@ static void set_options(const struct cli *cli, const struct cli_call *call, cons
     curl_easy_setopt(kept, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(kept, CURLOPT_NOPROXY, "*");
     curl_easy_setopt(kept, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(kept, CURLOPT_TIMEOUT, (long)CLI_HTTP_TIMEOUT_S);
+    curl_easy_setopt(kept, CURLOPT_TIMEOUT_MS,
+                     call->timeout_ms > 0 ? (long)call->timeout_ms : CLI_HTTP_TIMEOUT_S * 1000L);
     curl_easy_setopt(kept, CURLOPT_CONNECTTIMEOUT, (long)CLI_HTTP_CONNECT_S);
     curl_easy_setopt(kept, CURLOPT_ERRORBUFFER, error);
     curl_easy_setopt(kept, CURLOPT_WRITEFUNCTION, take_bytes);
@@ -230,6 +246,7 @@ enum cli_exit cli_http_call(const struct cli *cli, const struct cli_call *call,
     char error[CURL_ERROR_SIZE] = "";
     struct sink sink = {0};
     curl_off_t length = -1;
+    struct curl_header *reason = NULL;
     enum cli_exit exit_code = make_url(cli, call->path, url);
 
     exit_code = exit_code == CLI_EXIT_OK ? check_ca(cli) : exit_code;
@@ -254,13 +271,17 @@ enum cli_exit cli_http_call(const struct cli *cli, const struct cli_call *call,
     CURLcode code = curl_easy_perform(kept);
     curl_slist_free_all(headers);
     curl_slist_free_all(bound);
+    memset(out_answer, 0, sizeof(*out_answer));
     if (code != CURLE_OK) {
         free(sink.data);
+        out_answer->timed_out = code == CURLE_OPERATION_TIMEDOUT;
         return explain(cli, code, &sink, error);
     }
-    memset(out_answer, 0, sizeof(*out_answer));
     curl_easy_getinfo(kept, CURLINFO_RESPONSE_CODE, &out_answer->status);
     curl_easy_getinfo(kept, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
+    if (curl_easy_header(kept, "walle-reason", 0, CURLH_HEADER, -1, &reason) == CURLHE_OK) {
+        snprintf(out_answer->reason, sizeof(out_answer->reason), "%s", reason->value);
+    }
     out_answer->content_bytes = length < 0 ? UINT64_MAX : (uint64_t)length;
     out_answer->body = sink.data;
     out_answer->body_bytes = sink.size;

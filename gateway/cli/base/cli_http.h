@@ -21,16 +21,21 @@ struct cli_call {
     const char *content_type; // NULL: no body
     const void *body;
     size_t body_bytes;
+    const char *device;  // header walle-device; NULL: none
+    uint32_t timeout_ms; // 0: CLI_HTTP_TIMEOUT_S
 };
 
 struct cli_answer {
     long status;
     char *body; // NUL behind it; free with cli_answer_done
     size_t body_bytes;
+    char reason[24];        // header walle-reason of the answer, cut; empty: none
     uint64_t content_bytes; // content-length of the answer, UINT64_MAX: not said
+    bool timed_out;         // there is none: it did not come in time
 };
 
 // OK, USAGE (bad --gateway), UNREACHABLE (said on standard error). Any HTTP status is an answer.
+// Without one *out_answer is zeroed but for `timed_out`.
 enum cli_exit cli_http_call(const struct cli *cli, const struct cli_call *call,
                             struct cli_answer *out_answer);
 void cli_answer_done(struct cli_answer *answer); // accepts a zeroed answer
@@ -38,5 +43,7 @@ void cli_answer_done(struct cli_answer *answer); // accepts a zeroed answer
 void cli_http_done(void);
 // The gateway's URL as this command sees it.
 const char *cli_http_gateway(const struct cli *cli);
+// Before what would ask it only later: CLI_EXIT_USAGE and why where it is no URL.
+enum cli_exit cli_http_gateway_check(const struct cli *cli);
 
 #endif

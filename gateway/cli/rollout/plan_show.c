@@ -51,6 +51,28 @@ static void print_guard(const json_t *last)
     }
 }
 
+void plan_show_cloud(FILE *file, const struct pol_fallback_limits *limits, const char *before)
+{
+    if (limits->min_kept_ppm > 0) {
+        fprintf(file, "%sat most %g %% are sent to the cloud (max_sent)", before,
+                100 - limits->min_kept_ppm / 1e4);
+        before = ", ";
+    }
+    if (limits->min_agreed_ppm > 0) {
+        fprintf(file, "%sat least %g %% of the answers are its own (min_agreed)", before,
+                limits->min_agreed_ppm / 1e4);
+        before = ", ";
+    }
+    if (limits->late_ms > 0) {
+        fprintf(file, "%s95 %% of the answers take at most %u ms (max_cloud_ms)", before,
+                limits->late_ms);
+        before = ", ";
+    }
+    if (before[0] == ',') {
+        fputc('\n', file);
+    }
+}
+
 void plan_show_stages(const json_t *stages)
 {
     size_t index;
@@ -77,6 +99,7 @@ void plan_show_stages(const json_t *stages)
             putchar('\n');
         }
         print_shadow(stage);
+        plan_show_cloud(stdout, &parsed.cloud, "    of each device's decisions ");
         tests = tests || parsed.gate.rule != POL_GATE_THRESHOLD;
     }
     printf(

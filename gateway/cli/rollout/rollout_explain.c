@@ -8,7 +8,9 @@
 #include "cli/base/cli_json.h"
 #include "cli/base/duration.h"
 #include "cli/stages/ladder.h"
+#include "cli/rollout/plan_show.h"
 #include "cli/rollout/rollout_show.h"
+#include "cli/stages/stage_json.h"
 
 #include <string.h>
 
@@ -319,6 +321,9 @@ static void say_gate(FILE *file, const json_t *stage)
     } else {
         fprintf(file, "at most %g %% of them failed.\n", 100 * real(stage, "max_failure"));
     }
+    struct pol_stage parsed;
+    stage_json_read(stage, &parsed);
+    plan_show_cloud(file, &parsed.cloud, "Of each device's decisions ");
     if (offers) {
         fprintf(file, "A device has %llu s from its offer to answer.\n",
                 whole(stage, trial ? "window_s" : "execution_timeout_s"));

@@ -71,6 +71,11 @@ void stage_json_read(const json_t *json, struct pol_stage *out)
     out->guard_s = (uint32_t)cli_json_u64(json, "guard_s");
     out->on_fail = (enum pol_on_fail)kept(json, POL_STAGE_FIELD_ON_FAIL);
     out->on_pass = (enum pol_on_pass)kept(json, POL_STAGE_FIELD_ON_PASS);
+    out->cloud = (struct pol_fallback_limits){
+        .min_kept_ppm = 1000000u - kept(json, POL_STAGE_FIELD_MAX_SENT),
+        .min_agreed_ppm = kept(json, POL_STAGE_FIELD_MIN_AGREED),
+        .late_ms = kept(json, POL_STAGE_FIELD_MAX_CLOUD_MS),
+    };
     out->pace.per_minute = (uint32_t)cli_json_u64(json_object_get(json, "rate"), "per_minute");
     out->control_buckets = json_is_number(control)
                                ? (uint16_t)lround(json_number_value(control) * 100)

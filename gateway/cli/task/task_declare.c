@@ -1,7 +1,8 @@
-// task.json's triggers, events and uploads to a declaration. Called by the task builder; one
-// thread. That is task_source.c, once for each source. Each field is checked here by type and
-// range; whether the whole is something a device takes is asked of dev_declaration_check, the check
-// that devices make. The bytes do not depend on the order of keys in the file.
+// task.json's triggers, events, uploads, store and how it runs beside others to a declaration.
+// Called by the task builder; one thread. That is task_source.c, once for each source. Each field
+// is checked here by type and range; whether the whole is something a device takes is asked of
+// dev_declaration_check, the check that devices make. The bytes do not depend on the order of keys
+// in the file.
 #include "cli/task/task_declare.h"
 
 #include "base/alloc.h"
@@ -10,6 +11,7 @@
 #include "pipeline/declaration_check.h"
 #include "pipeline/pipeline.h"
 #include "tunnel/schema/schema.h"
+#include "vm/vm.h"
 #include "wire/tunnel_frame.h"
 
 #include <stdlib.h>
@@ -17,6 +19,8 @@
 
 static const char *const event_fields[] = {"take", "most", "seconds", "attributes", NULL};
 static const char *const upload_fields[] = {"name", "class", "version", "schema", NULL};
+static const char *const store_fields[] = {"quota_kib", "keep", NULL};
+static const char *const keeps[] = {"versions", "version"};
 static const char *const takes[] = {"none", "matched", "visit", "time"};
 static const char *const classes[] = {"control", "realtime", "behaviour", "debug"};
 
@@ -219,6 +223,87 @@ static enum base_status take_uploads(const json_t *document, struct work *work,
                           "task.json: \"result\" names none of the uploads");
 }
 
+static enum base_status take_store(const json_t *document, struct wire_declaration *out,
+                                   struct base_error *error)
+{
+    const json_t *store = json_object_get(document, "store");
+    if (store == NULL) {
+        return BASE_OK;
+    }
+    if (!json_is_object(store)) {
+        return base_error_set(error, BASE_ERR_INVALID, "task.json: \"store\" is no object");
+    }
+    BASE_TRY(cli_json_only(store, store_fields, "task.json: store", error));
+    BASE_TRY(take_count(store, "quota_kib", WIRE_STORE_QUOTA_KIB_MAX, &out->store_kib, error));
+    if (out->store_kib == 0) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "task.json: store: \"quota_kib\" is missing: a whole number from 1 "
+                              "to %d",
+                              WIRE_STORE_QUOTA_KIB_MAX);
+    }
+    uint32_t keep =
+        name_index(cli_json_text(store, "keep", "versions"), keeps, WIRE_STORE_KEEP_END);
+    if (keep == WIRE_STORE_KEEP_END) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "task.json: store: \"keep\" is \"versions\" or \"version\"");
+    }
+    out->store_keep = (enum wire_store_keep)keep;
+    return BASE_OK;
+}
+
+static enum base_status take_priority(const json_t *document, struct wire_declared_runs *out,
+                                      struct base_error *error)
+{
+    const json_t *value = json_object_get(document, "priority");
+    json_int_t number = json_integer_value(value);
+    if (value == NULL) {
+        return BASE_OK;
+    }
+    if (!json_is_integer(value) || number < 0 || number > WIRE_RUN_PRIORITY_MAX) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "task.json: \"priority\" is a whole number from 0, which goes first, "
+                              "to %d",
+                              WIRE_RUN_PRIORITY_MAX);
+    }
+    out->priority = (uint8_t)(number + 1);
+    return BASE_OK;
+}
+
+// A deadline shorter than a run may take is none that could be kept.
+static enum base_status take_deadline(const json_t *document, struct wire_declared_runs *out,
+                                      struct base_error *error)
+{
+    BASE_TRY(
+        take_count(document, "deadline_ms", WIRE_RUN_DEADLINE_MS_MAX, &out->deadline_ms, error));
+    uint64_t declared_ms = cli_json_u64(document, "time_ms");
+    uint64_t time_ms = declared_ms > 0 ? declared_ms : DEV_VM_TIME_MS_DEFAULT;
+    if (out->deadline_ms > 0 && time_ms > out->deadline_ms) {
+        return base_error_set(
+            error, BASE_ERR_INVALID,
+            "task.json: \"deadline_ms\" %u is less than the %llu ms that a run may "
+            "take (\"time_ms\")",
+            out->deadline_ms, (unsigned long long)time_ms);
+    }
+    return BASE_OK;
+}
+
+static enum base_status take_runs(const json_t *document, struct wire_declaration *out,
+                                  struct base_error *error)
+{
+    uint32_t at_once = 1;
+    BASE_TRY(take_priority(document, &out->runs, error));
+    BASE_TRY(take_deadline(document, &out->runs, error));
+    BASE_TRY(take_count(document, "at_once", WIRE_RUN_AT_ONCE_MAX, &at_once, error));
+    if (at_once > 1 && out->store_kib > 0) {
+        return base_error_set(
+            error, BASE_ERR_INVALID,
+            "task.json: \"at_once\" is 1 where there is a \"store\": two runs would "
+            "overwrite what the other keeps");
+    }
+    out->runs.at_once = (uint8_t)(at_once > 1 ? at_once : 0);
+    return BASE_OK;
+}
+
 static enum base_status declare(const json_t *document, struct work *work, uint8_t *out,
                                 size_t *out_size, struct base_error *error)
 {
@@ -226,12 +311,15 @@ static enum base_status declare(const json_t *document, struct work *work, uint8
     BASE_TRY(take_triggers(document, declaration, error));
     BASE_TRY(take_events(document, declaration, error));
     BASE_TRY(take_uploads(document, work, error));
+    BASE_TRY(take_store(document, declaration, error));
+    BASE_TRY(take_runs(document, declaration, error));
     size_t leaves_bytes = 0;
     BASE_TRY(task_leaves(document, work->leaves, &leaves_bytes, error));
     declaration->leaves = (struct base_str){(const char *)work->leaves, leaves_bytes};
     bool nothing = declaration->trigger_count == 0 && declaration->upload_count == 0 &&
                    declaration->attribute_count == 0 && declaration->events == WIRE_EVENTS_NONE &&
-                   leaves_bytes == 0;
+                   leaves_bytes == 0 && declaration->store_kib == 0 &&
+                   !wire_declared_runs_any(&declaration->runs);
     if (nothing) {
         *out_size = 0;
         return BASE_OK;

@@ -9,6 +9,8 @@
 //                "version": 1, "schema": {"fields": {"item": "string"}}}],
 //   "result": "ipv",                                                  the upload that takes
 //   walle.result
+//   "priority": 0, "deadline_ms": 500,                                how it runs beside others:
+//   "at_once": 2                                                      docs/DEVICE.md
 //   "leaves": {...}                                                   task_leaves.h
 //
 // Classes by name: control, realtime, behaviour, debug.

@@ -8,7 +8,7 @@
 #include "cli/base/cli_json.h"
 #include "signing/signing.h"
 #include "engine/engine.h"
-#include "vm/mpy_check.h"
+#include "vm/mpy/mpy_check.h"
 #include "vm/vm.h"
 
 #include "base/os/output_file.h"

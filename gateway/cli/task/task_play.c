@@ -312,7 +312,8 @@ static enum base_status line_play(struct task_play *play, struct base_error *err
 static void job_fill(struct task_play *play, const struct dev_event *events, uint32_t count,
                      struct dev_vm_job *job)
 {
-    play->asked = (struct dev_vm_features){.store = play->features, .now_us = play->now_us};
+    play->asked = (struct dev_vm_features){
+        .store = play->features, .now_us = play->now_us, .of = {.task_id = play->task_id}};
     play->data = dev_vm_features_port(&play->asked);
     job->events = events;
     job->event_count = count;
@@ -390,11 +391,14 @@ enum base_status task_play_next(struct task_play *play, struct dev_vm_job *job,
 
 void task_play_ran(struct task_play *play, const struct dev_vm_result *result)
 {
-    struct dev_effect effects[DEV_VM_EFFECTS_MAX];
+    static const enum dev_effect_kind kinds[] = {[DEV_VM_EFFECT_STORE] = DEV_EFFECT_FEATURE,
+                                                 [DEV_VM_EFFECT_UPLOAD] = DEV_EFFECT_UPLOAD,
+                                                 [DEV_VM_EFFECT_SAVE] = DEV_EFFECT_SAVE};
+    struct dev_effect effects[DEV_VM_EFFECTS_ALL];
     for (uint32_t i = 0; i < result->effect_count; i++) {
         const struct dev_vm_effect *from = &result->effects[i];
         effects[i] = (struct dev_effect){
-            .kind = from->kind == DEV_VM_EFFECT_STORE ? DEV_EFFECT_FEATURE : DEV_EFFECT_UPLOAD,
+            .kind = kinds[from->kind],
             .name = from->name,
             .key = from->key,
             .time_ms = from->time_ms,

@@ -20,9 +20,10 @@
 #define EVERY_S_MAX      (30 * 24 * 3600)
 #define BUILT_NAME_BYTES (WIRE_FILE_NAME_MAX + 8) // what is cut off is too long anyway
 
-static const char *const task_fields[] = {"name",    "version", "entry",     "heap_kib", "time_ms",
-                                          "every_s", "config",  "files",     "triggers", "events",
-                                          "uploads", "result",  "exclusive", "leaves",   NULL};
+static const char *const task_fields[] = {
+    "name",  "version",  "entry",       "heap_kib", "time_ms", "every_s",   "config",
+    "files", "triggers", "events",      "uploads",  "result",  "exclusive", "leaves",
+    "store", "priority", "deadline_ms", "at_once",  NULL};
 static const char *const exclusive_fields[] = {"path", "required", NULL};
 static const char *const file_fields[] = {"name", "path", "kind", "from", NULL};
 

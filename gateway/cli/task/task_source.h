@@ -1,6 +1,7 @@
 // A task's source folder: task.json, read and checked.
 //
-// Besides, "triggers", "events", "uploads" and "result": task_declare.h.
+// Besides, "triggers", "events", "uploads", "result", "store", "priority", "deadline_ms" and
+// "at_once": task_declare.h.
 //
 //   { "name": "ipv", "version": "1.0.0", "entry": "ipv",          required
 //     "heap_kib": 64, "time_ms": 200, "every_s": 0,               limits of a run, and how often

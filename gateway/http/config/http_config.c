@@ -99,7 +99,7 @@ static const struct gw_config_row rows[] = {
     NUMBER("infer.idle_bytes", infer_idle_bytes, 1 * MIB, 1024 * GIB, 1 * GIB, FIXED,
            "kept of plans for the next calls, of all models; above: the oldest go"),
     NUMBER("infer.device_calls_per_min", infer_device_calls_per_min, 0, 1000000, 600, FIXED,
-           "that one device's tasks may make; above: 429; 0: any number"),
+           "that one device may make; above: 429; 0: any number"),
     NUMBER("infer.device_bytes_per_min", infer_device_bytes_per_min, 0, 64 * GIB, 64 * MIB, FIXED,
            "that these may bring; above: 429; 0: any number"),
     NUMBER("infer.tenant_calls_per_min", infer_tenant_calls, 0, 1000000000, 0, FIXED,

@@ -15,6 +15,7 @@
 #include "http/secret/own_tokens.h"
 #include "http/secret/secret_file.h"
 #include "http/server.h"
+#include "infer/codec/oip_json.h"
 #include "infer/release/model_release.h"
 #include "infer/rest/infer_http.h"
 #include "svc/core.h"
@@ -402,6 +403,7 @@ static enum base_status open_infer(struct gateway *gateway, struct base_error *e
         .explicit_models = strcmp(config->infer_control, "explicit") == 0,
         .hash_key = base_hash_key_draw(&(struct base_random_port){.next = draw}),
         .log = gateway->log,
+        .read_call = gw_oip_json_read,
     };
     if (config->infer_models[0] == '\0') {
         return BASE_OK;

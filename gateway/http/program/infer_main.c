@@ -12,6 +12,7 @@
 #include "http/config/http_config.h"
 #include "http/secret/own_tokens.h"
 #include "http/server.h"
+#include "infer/codec/oip_json.h"
 #include "infer/release/model_release.h"
 #include "infer/rest/infer_http.h"
 #include "svc/core.h"
@@ -243,6 +244,7 @@ static enum base_status open_all(struct program *program, const struct arguments
         .explicit_models = strcmp(config->infer_control, "explicit") == 0,
         .hash_key = base_hash_key_draw(&(struct base_random_port){.next = draw}),
         .log = &program->log,
+        .read_call = gw_oip_json_read,
     };
     BASE_TRY(gw_http_config_access("infer.access", config->infer_access, &access, error));
     BASE_TRY(gw_server_check(arguments->dir, config, error));

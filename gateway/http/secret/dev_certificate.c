@@ -39,11 +39,13 @@ static bool set_serial(X509 *certificate)
     if (RAND_bytes((unsigned char *)&serial, sizeof(serial)) != 1) {
         return false;
     }
-    return ASN1_INTEGER_set_uint64(X509_get_serialNumber(certificate), serial >> 1) == 1;
+    serial = serial >> 1 | UINT64_C(1) << 62; // eight bytes, whatever was drawn
+    return ASN1_INTEGER_set_uint64(X509_get_serialNumber(certificate), serial) == 1;
 }
 
 static bool fill(X509 *certificate, EVP_PKEY *key)
 {
+    const EVP_MD *digest = EVP_PKEY_get_id(key) == EVP_PKEY_ED25519 ? NULL : EVP_sha256();
     X509_NAME *name = X509_get_subject_name(certificate);
     bool ok = X509_set_version(certificate, 2) == 1 && set_serial(certificate) &&
               X509_gmtime_adj(X509_getm_notBefore(certificate), BACKDATE_SECONDS) != NULL &&
@@ -58,7 +60,7 @@ static bool fill(X509 *certificate, EVP_PKEY *key)
            add_extension(certificate, NID_subject_alt_name,
                          "DNS:localhost,IP:127.0.0.1,IP:0:0:0:0:0:0:0:1") &&
            add_extension(certificate, NID_subject_key_identifier, "hash") &&
-           X509_sign(certificate, key, EVP_sha256()) > 0;
+           X509_sign(certificate, key, digest) > 0;
 }
 
 bool gw_dev_certificate_due(const char *certificate_path, uint64_t now_s)
@@ -98,10 +100,10 @@ static enum base_status save(BIO *bio, const char *path, struct base_error *erro
     return gw_secret_file_write(path, text, (size_t)size, error);
 }
 
-enum base_status gw_dev_certificate_make(const char *certificate_path, const char *key_path,
-                                         struct base_error *error)
+// Takes the key; NULL: there was no memory for it.
+static enum base_status make_pair(EVP_PKEY *key, const char *certificate_path, const char *key_path,
+                                  struct base_error *error)
 {
-    EVP_PKEY *key = EVP_EC_gen("P-256");
     X509 *certificate = X509_new();
     BIO *key_text = BIO_new(BIO_s_mem());
     BIO *certificate_text = BIO_new(BIO_s_mem());
@@ -124,4 +126,16 @@ enum base_status gw_dev_certificate_make(const char *certificate_path, const cha
     X509_free(certificate);
     EVP_PKEY_free(key);
     return status;
+}
+
+enum base_status gw_dev_certificate_make(const char *certificate_path, const char *key_path,
+                                         struct base_error *error)
+{
+    return make_pair(EVP_EC_gen("P-256"), certificate_path, key_path, error);
+}
+
+enum base_status gw_dev_certificate_steady(const char *certificate_path, const char *key_path,
+                                           struct base_error *error)
+{
+    return make_pair(EVP_PKEY_Q_keygen(NULL, NULL, "ED25519"), certificate_path, key_path, error);
 }

@@ -16,6 +16,11 @@
 BASE_NODISCARD enum base_status gw_dev_certificate_make(const char *certificate_path,
                                                         const char *key_path,
                                                         struct base_error *error);
+// The same with an Ed25519 key: signatures are equally long then, and so is every handshake. For
+// handshakes that are counted to the byte.
+BASE_NODISCARD enum base_status gw_dev_certificate_steady(const char *certificate_path,
+                                                          const char *key_path,
+                                                          struct base_error *error);
 
 // Must it be made: is there none, has it fewer than GW_DEV_CERTIFICATE_RENEW_DAYS left at `now_s`
 // (wall clock), or is it a certificate authority, as older gateways made them? False for a file

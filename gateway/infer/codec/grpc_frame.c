@@ -1,6 +1,6 @@
-// gRPC's framing and texts, behind infer_grpc.c, on a worker's thread. Compression is refused: no
-// encoding is announced (grpc-accept-encoding), so a client that compresses anyway is told
-// UNIMPLEMENTED, as the protocol wants it.
+// gRPC's framing and texts, behind infer_grpc.c, on a worker's thread. Compression is refused: a
+// client that compresses is told UNIMPLEMENTED, and by grpc-accept-encoding what is taken, as the
+// protocol wants it (grpc_reply.c).
 #include "infer/codec/grpc_frame.h"
 
 #include "infer/codec/pb_out.h"

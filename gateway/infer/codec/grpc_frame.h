@@ -21,7 +21,8 @@ enum gw_grpc_status {
     GW_GRPC_FAILED_PRECONDITION = 9,
     GW_GRPC_UNIMPLEMENTED = 12,
     GW_GRPC_INTERNAL = 13,
-    GW_GRPC_UNAVAILABLE = 14
+    GW_GRPC_UNAVAILABLE = 14,
+    GW_GRPC_UNAUTHENTICATED = 16
 };
 
 // What a failed call of the inference service is in gRPC.

@@ -24,12 +24,28 @@ BASE_NODISCARD enum base_status gw_oip_proto_early(struct base_str piece,
                                                    struct gw_infer_call *call);
 // Bytes of it that are raw_input_contents, as far as it is well-formed.
 size_t gw_oip_proto_raw_bytes(struct base_str message);
+// Bytes that its typed contents take beside it once they are read (a number of one byte may be one
+// of eight in memory), as far as it is well-formed: what is to be counted before that.
+size_t gw_oip_proto_typed_room(struct base_str message);
 // Writes a ModelInferResponse, framed for gRPC (pb_out.h). INVALID: `classification` of an output
 // that has no classes; NOMEM; TOO_LARGE.
 BASE_NODISCARD enum base_status gw_oip_proto_write(struct base_arena *arena,
                                                    const struct gw_infer_call *call,
                                                    const struct gw_infer_result *result,
                                                    struct base_str *out_frame);
+
+// The same as the answer to a message of a stream: a ModelStreamInferResponse.
+BASE_NODISCARD enum base_status gw_oip_proto_write_streamed(struct base_arena *arena,
+                                                            const struct gw_infer_call *call,
+                                                            const struct gw_infer_result *result,
+                                                            struct base_str *out_frame);
+// A ModelStreamInferResponse that says why the call with this id has no result; what of the text is
+// no printable ASCII becomes '?'. NOMEM.
+BASE_NODISCARD enum base_status gw_oip_proto_write_refusal(struct base_arena *arena,
+                                                           struct base_str id, const char *text,
+                                                           struct base_str *out_frame);
+// The id of a ModelInferRequest, as far as it is well-formed; empty: none that can be told.
+struct base_str gw_oip_proto_id(struct base_str message);
 
 // What the other requests ask: their fields 1 and 2. Other fields are passed over.
 struct gw_oip_query {

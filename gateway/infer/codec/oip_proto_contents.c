@@ -8,7 +8,9 @@
 #include "infer/codec/oip_tensor.h"
 #include "model/pb_wire.h"
 
-#define INPUT_CONTENTS 5u // of InferInputTensor
+// Fields of InferInputTensor.
+#define INPUT_DATATYPE 2u
+#define INPUT_CONTENTS 5u
 
 // Which field of the contents holds a type's elements, and how; 0: none does.
 struct element_form {
@@ -64,8 +66,15 @@ static enum base_status bad(const struct contents_in *in, enum base_status statu
 
 static size_t varints_in(const struct eng_wire_field *field)
 {
+    const uint64_t tops = 0x8080808080808080u; // set in all bytes of a varint but the last
     size_t count = 0;
-    for (size_t i = 0; i < field->size; i++) {
+    size_t i = 0;
+    for (; i + sizeof(tops) <= field->size; i += sizeof(tops)) {
+        uint64_t word;
+        memcpy(&word, field->bytes + i, sizeof(word));
+        count += ((~word & tops) >> 7) * 0x0101010101010101u >> 56;
+    }
+    for (; i < field->size; i++) {
         count += field->bytes[i] < 0x80;
     }
     return count;
@@ -208,4 +217,26 @@ enum base_status gw_oip_proto_contents(struct base_arena *arena, struct base_str
     BASE_TRY(walk(&in, store_field));
     base_check(in.stored == in.count);
     return BASE_OK;
+}
+
+size_t gw_oip_proto_contents_room(struct base_str input)
+{
+    struct base_reader reader;
+    struct eng_wire_field field;
+    struct base_error unsaid = {0};
+    struct gw_infer_tensor tensor = {0};
+    struct contents_in in = {.input = input, .tensor = &tensor, .error = &unsaid};
+    base_reader_init(&reader, input.data, input.size);
+    while (eng_wire_next(&reader, &field)) {
+        if (field.number == INPUT_DATATYPE && field.type == ENG_WIRE_BYTES) {
+            tensor.desc.dtype =
+                gw_oip_dtype((struct base_str){(const char *)field.bytes, field.size});
+        }
+    }
+    in.form = form_of(tensor.desc.dtype);
+    if (in.form.field == 0 || walk(&in, count_field) != BASE_OK) {
+        return 0; // nothing is read of what is malformed
+    }
+    return in.count * (in.form.wire == ENG_WIRE_BYTES ? sizeof(struct eng_string)
+                                                      : eng_dtype_bytes(tensor.desc.dtype));
 }

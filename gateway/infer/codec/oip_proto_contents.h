@@ -13,5 +13,7 @@ BASE_NODISCARD enum base_status gw_oip_proto_contents(struct base_arena *arena,
                                                       struct base_str message,
                                                       struct gw_infer_tensor *tensor,
                                                       struct base_error *error);
+// Bytes that the elements of such an input take when they are read; 0: none, or it is malformed.
+size_t gw_oip_proto_contents_room(struct base_str input);
 
 #endif

@@ -346,6 +346,37 @@ size_t gw_oip_proto_raw_bytes(struct base_str message)
     return bytes;
 }
 
+size_t gw_oip_proto_typed_room(struct base_str message)
+{
+    struct base_reader reader;
+    struct eng_wire_field field;
+    size_t bytes = 0;
+    size_t count = 0;
+    base_reader_init(&reader, message.data, message.size);
+    while (count < GW_INFER_TENSORS_MAX && eng_wire_next(&reader, &field)) {
+        if (field.number == 5 && field.type == ENG_WIRE_BYTES) {
+            bytes += gw_oip_proto_contents_room(bytes_of(&field));
+            count++;
+        }
+    }
+    return bytes;
+}
+
+struct base_str gw_oip_proto_id(struct base_str message)
+{
+    struct base_reader reader;
+    struct eng_wire_field field;
+    struct base_error error = {0};
+    struct base_str id = {0};
+    base_reader_init(&reader, message.data, message.size);
+    while (eng_wire_next(&reader, &field)) {
+        if (field.number == 3 && read_text(&field, GW_INFER_ID_BYTES_MAX, &id, &error) != BASE_OK) {
+            id = (struct base_str){0};
+        }
+    }
+    return id;
+}
+
 // Clients write fields in the order of their numbers: behind the parameters come tensors.
 static bool is_tensor(uint64_t number)
 {

@@ -8,16 +8,18 @@
 
 #define VARINT_MAX  10u
 #define LEAST_BYTES 128u
+#define FIELD_BYTES 6u // of a field's head: number, and a size below 4 GiB
+#define FRONT_BYTES (GW_PB_FRAME_BYTES + FIELD_BYTES)
 
 enum wire { WIRE_VARINT = 0, WIRE_BYTES = 2 };
 
 void gw_pb_out_init(struct gw_pb_out *out, struct base_arena *arena, size_t expected)
 {
-    size_t size = expected + GW_PB_FRAME_BYTES + LEAST_BYTES;
+    size_t size = expected + FRONT_BYTES + LEAST_BYTES;
     uint8_t *start = base_arena_alloc(arena, size);
     *out = (struct gw_pb_out){arena, start, start, start, start == NULL};
     if (start != NULL) {
-        out->at = start + GW_PB_FRAME_BYTES;
+        out->at = start + FRONT_BYTES;
         out->end = start + size;
     }
 }
@@ -126,19 +128,47 @@ void gw_pb_packed(struct gw_pb_out *out, uint32_t number, const int64_t *values,
     gw_pb_end(out, mark);
 }
 
-enum base_status gw_pb_out_frame(struct gw_pb_out *out, struct base_str *out_frame)
+// `begin`: where the message begins, with room for its prefix in front.
+static enum base_status frame(const struct gw_pb_out *out, uint8_t *begin,
+                              struct base_str *out_frame)
 {
-    if (out->failed) {
-        return BASE_ERR_NOMEM;
-    }
-    size_t size = (size_t)(out->at - out->start) - GW_PB_FRAME_BYTES;
+    size_t size = (size_t)(out->at - begin);
     if (size > UINT32_MAX) {
         return BASE_ERR_TOO_LARGE;
     }
-    out->start[0] = 0; // not compressed
+    uint8_t *prefix = begin - GW_PB_FRAME_BYTES;
+    prefix[0] = 0; // not compressed
     for (unsigned i = 0; i < 4; i++) {
-        out->start[1 + i] = (uint8_t)(size >> (24 - 8 * i));
+        prefix[1 + i] = (uint8_t)(size >> (24 - 8 * i));
     }
-    *out_frame = (struct base_str){(char *)out->start, size + GW_PB_FRAME_BYTES};
+    *out_frame = (struct base_str){(char *)prefix, size + GW_PB_FRAME_BYTES};
     return BASE_OK;
+}
+
+enum base_status gw_pb_out_frame(struct gw_pb_out *out, struct base_str *out_frame)
+{
+    return out->failed ? BASE_ERR_NOMEM : frame(out, out->start + FRONT_BYTES, out_frame);
+}
+
+enum base_status gw_pb_out_frame_of(struct gw_pb_out *out, uint32_t number,
+                                    struct base_str *out_frame)
+{
+    uint8_t head[FIELD_BYTES];
+    size_t bytes = 1;
+    base_check(number > 0 && number < 16);
+    if (out->failed) {
+        return BASE_ERR_NOMEM;
+    }
+    uint8_t *message = out->start + FRONT_BYTES;
+    size_t size = (size_t)(out->at - message);
+    if (size > UINT32_MAX) {
+        return BASE_ERR_TOO_LARGE;
+    }
+    head[0] = (uint8_t)(number << 3 | WIRE_BYTES);
+    for (; size >= 0x80; size >>= 7) {
+        head[bytes++] = (uint8_t)(size | 0x80);
+    }
+    head[bytes++] = (uint8_t)size;
+    memcpy(message - bytes, head, bytes);
+    return frame(out, message - bytes, out_frame);
 }

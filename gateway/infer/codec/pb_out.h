@@ -1,6 +1,7 @@
 // Writes protobuf messages into an arena, with room in front for the five bytes that gRPC puts
-// before a message. A value that is the field's default is left out, as proto3 has it. When memory
-// runs out the rest is dropped, and gw_pb_out_frame says so. One thread.
+// before a message, and for the head of a field that the whole of it may become. A value that is
+// the field's default is left out, as proto3 has it. When memory runs out the rest is dropped, and
+// gw_pb_out_frame says so. One thread.
 #ifndef GW_PB_OUT_H
 #define GW_PB_OUT_H
 
@@ -11,7 +12,7 @@
 
 struct gw_pb_out {
     struct base_arena *arena;
-    uint8_t *start; // of the frame
+    uint8_t *start; // of the room in front
     uint8_t *at;
     uint8_t *end;
     bool failed;
@@ -30,5 +31,8 @@ void gw_pb_end(struct gw_pb_out *out, size_t mark);
 void gw_pb_packed(struct gw_pb_out *out, uint32_t number, const int64_t *values, size_t count);
 // The message behind its gRPC prefix, in the arena. NOMEM; TOO_LARGE: over 4 GiB.
 BASE_NODISCARD enum base_status gw_pb_out_frame(struct gw_pb_out *out, struct base_str *out_frame);
+// The same of a message with one field, `number` below 16, that is the message written.
+BASE_NODISCARD enum base_status gw_pb_out_frame_of(struct gw_pb_out *out, uint32_t number,
+                                                   struct base_str *out_frame);
 
 #endif

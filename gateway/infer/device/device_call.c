@@ -85,15 +85,6 @@ static void reply_answer(struct gw_exchange *exchange, struct base_str answer)
     gw_reply_body(exchange, 200, BASE_STR(WIRE_TENSOR_TYPE), answer.data, answer.size);
 }
 
-// Did the service do nothing for it? A call whose deadline passed may have run, and an engine may
-// say of a run what the service says of a queue.
-static bool did_not_run(const struct gw_infer_ticket *ticket)
-{
-    enum base_status status = ticket->status;
-    return ticket->run_us == 0 && (status == BASE_ERR_NOT_FOUND || status == BASE_ERR_CONFLICT ||
-                                   status == BASE_ERR_LIMIT || status == BASE_ERR_BUSY);
-}
-
 static void reply_call(struct gw_infer_exchange *self)
 {
     const struct gw_infer_ticket *ticket = &self->ticket;
@@ -105,7 +96,7 @@ static void reply_call(struct gw_infer_exchange *self)
         reply_answer(self->exchange, self->answer);
         return;
     }
-    if (did_not_run(ticket)) {
+    if (gw_infer_did_not_run(ticket)) {
         gw_device_ledger_refund(ledger, &own->charge);
     } else {
         gw_device_ledger_end(ledger, &own->charge);
@@ -218,7 +209,7 @@ static enum base_status write_result(struct gw_infer_exchange *self)
         }
     }
     answer.count = (uint32_t)result->output_count;
-    uint8_t *room = base_arena_alloc(&self->arena, bytes);
+    uint8_t *room = base_arena_alloc(&self->written, bytes);
     if (room == NULL) {
         return BASE_ERR_NOMEM;
     }
@@ -237,7 +228,7 @@ static enum base_status write_result(struct gw_infer_exchange *self)
 static bool who(const struct gw_request *request, const struct gw_head *head,
                 struct gw_device_charge *out)
 {
-    if (head->proof == GW_PROOF_CREDENTIAL || head->proof == GW_PROOF_CERTIFICATE) {
+    if (gw_head_is_device(head)) {
         out->device = head->id;
         out->tenant = head->tenant;
         out->shown = GW_DEVICE_SHOWN_ITSELF;
@@ -306,8 +297,7 @@ static void let(struct gw_infer_exchange *self, struct device_call *own,
     switch (gw_device_ledger_charge(gw_infer_ledger(self->service), &own->charge,
                                     base_clock_mono_us(), &retry_after_s)) {
     case GW_DEVICE_OVER:
-        reply_refusal(exchange, 429, WIRE_CLOUD_QUOTA,
-                      "this device used up its calls or bytes of a minute");
+        reply_refusal(exchange, 429, WIRE_CLOUD_QUOTA, GW_DEVICE_OVER_TEXT);
         gw_reply_retry_after(exchange, retry_after_s);
         gw_exchange_finish(exchange);
         break;

@@ -10,56 +10,31 @@
 #include "infer/codec/oip_tensor.h"
 #include "infer/codec/pb_out.h"
 #include "infer/codec/grpc_frame.h"
+#include "infer/grpc/grpc_reply.h"
+#include "infer/grpc/infer_stream.h"
 #include "infer/infer_change.h"
 #include "infer/infer_exchange.h"
 #include "svc/access/head_check.h"
 #include "svc/reply.h"
 #include "svc/route.h"
-
-#include <stdio.h>
-#include <string.h>
-
-#define NUMBER_TEXT_MAX 24u
+#include "svc/two_way.h"
 
 // ---- Replies
 
-static struct base_str number_text(struct base_arena *arena, uint64_t value)
-{
-    char text[NUMBER_TEXT_MAX];
-    int size = snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
-    base_check(size > 0);
-    const char *copy = base_arena_text(arena, text, (size_t)size);
-    return copy != NULL ? (struct base_str){copy, (size_t)size} : BASE_STR("13"); // INTERNAL
-}
-
-static void fill_error(struct gw_exchange *exchange, enum gw_grpc_status status, const char *text)
-{
-    base_assert(status != GW_GRPC_OK);
-    gw_reply_body(exchange, 200, BASE_STR("application/grpc"), NULL, 0);
-    gw_reply_header(&exchange->reply, BASE_STR("grpc-status"),
-                    number_text(exchange->arena, (uint64_t)status));
-    gw_reply_header(&exchange->reply, BASE_STR("grpc-message"),
-                    gw_grpc_escape(exchange->arena, base_str_of(text)));
-}
-
-static void fill_pushback(struct gw_exchange *exchange, uint32_t seconds)
-{
-    gw_reply_header(&exchange->reply, BASE_STR("grpc-retry-pushback-ms"),
-                    number_text(exchange->arena, seconds * 1000ull));
-}
-
 static void refuse(struct gw_exchange *exchange, enum gw_grpc_status status, const char *text)
 {
-    fill_error(exchange, status, text);
+    gw_grpc_fill_error(exchange, status, text);
     gw_exchange_finish(exchange);
 }
 
 static void refuse_failed(struct gw_exchange *exchange, const struct base_error *error)
 {
-    refuse(exchange,
-           error->status == BASE_ERR_UNSUPPORTED ? GW_GRPC_UNIMPLEMENTED
-                                                 : gw_grpc_status_of(error->status),
-           error->text);
+    if (error->status == BASE_ERR_UNSUPPORTED) {
+        gw_grpc_fill_compressed(exchange);
+        gw_exchange_finish(exchange);
+    } else {
+        refuse(exchange, gw_grpc_status_of(error->status), error->text);
+    }
 }
 
 static void fill_frame(struct gw_exchange *exchange, struct base_str frame)
@@ -72,7 +47,7 @@ static void fill_message(struct gw_exchange *exchange, struct gw_pb_out *out)
 {
     struct base_str frame;
     if (gw_pb_out_frame(out, &frame) != BASE_OK) {
-        fill_error(exchange, GW_GRPC_UNAVAILABLE, "out of memory");
+        gw_grpc_fill_error(exchange, GW_GRPC_UNAVAILABLE, "out of memory");
         return;
     }
     fill_frame(exchange, frame);
@@ -257,7 +232,7 @@ static enum base_status read_call(struct gw_infer_exchange *self, struct base_er
 
 static enum base_status write_result(struct gw_infer_exchange *self)
 {
-    return gw_oip_proto_write(&self->arena, &self->call, &self->ticket.result, &self->answer);
+    return gw_oip_proto_write(&self->written, &self->call, &self->ticket.result, &self->answer);
 }
 
 static void reply_call(struct gw_infer_exchange *self)
@@ -268,23 +243,27 @@ static void reply_call(struct gw_infer_exchange *self)
         fill_frame(exchange, self->answer);
         return;
     }
-    fill_error(exchange, gw_grpc_status_of(ticket->status), ticket->error.text);
+    gw_grpc_fill_error(exchange, gw_grpc_status_of(ticket->status), ticket->error.text);
     if (ticket->status == BASE_ERR_LIMIT) {
-        fill_pushback(exchange, ticket->retry_after_s);
+        gw_grpc_fill_pushback(exchange, ticket->retry_after_s);
     }
 }
 
-// How long the call may take by its header; as much as any when there is none. False: it is no
-// time.
+// How long the call may take by its header. False: it is no time.
 static bool read_timeout(const struct gw_request *request, uint64_t *out_us)
 {
-    *out_us = GW_INFER_TIMEOUT_US_MAX;
-    if (request->grpc_timeout.size > 0 &&
-        gw_grpc_timeout(request->grpc_timeout, out_us) != BASE_OK) {
-        return false;
-    }
+    bool is_time = gw_grpc_read_timeout(request, out_us);
     *out_us = *out_us < GW_INFER_TIMEOUT_US_MAX ? *out_us : GW_INFER_TIMEOUT_US_MAX;
-    return true;
+    return is_time;
+}
+
+// What typed contents take once they are read counts beside the message. False: there is no room.
+static bool count_room(const struct asked *asked)
+{
+    struct gw_exchange *exchange = asked->exchange;
+    size_t room = gw_oip_proto_typed_room(asked->message);
+    return room <= GW_INFER_STREAM_FREE_BYTES || exchange->open == NULL ||
+           exchange->open->hold(exchange, GW_OPEN_INPUT, asked->message.size + room) == BASE_OK;
 }
 
 static void model_infer(const struct asked *asked)
@@ -294,23 +273,27 @@ static void model_infer(const struct asked *asked)
     uint64_t timeout_us;
     uint32_t retry_after_s = 0;
     struct base_error error = {0};
-    if (gw_infer_charge(asked->service, gw_infer_tenant(asked->head), exchange->request.body_bytes,
-                        &retry_after_s, &error) != BASE_OK) {
-        fill_error(exchange, GW_GRPC_RESOURCE_EXHAUSTED, error.text);
-        if (retry_after_s > 0) {
-            fill_pushback(exchange, retry_after_s);
-        }
-        gw_exchange_finish(exchange);
-        return;
-    }
     struct gw_infer_exchange *call =
         gw_infer_exchange_new(asked->service, asked->worker, exchange, asked->head, &protocol);
     if (call == NULL) {
         refuse(exchange, GW_GRPC_UNAVAILABLE, "out of memory");
         return;
     }
+    if (gw_infer_exchange_charge(call, asked->head, exchange->request.body_bytes, &retry_after_s,
+                                 &error) != BASE_OK) {
+        gw_grpc_fill_error(exchange, GW_GRPC_RESOURCE_EXHAUSTED, error.text);
+        if (retry_after_s > 0) {
+            gw_grpc_fill_pushback(exchange, retry_after_s);
+        }
+        gw_exchange_finish(exchange);
+        return;
+    }
     if (!read_timeout(&exchange->request, &timeout_us)) {
-        refuse(exchange, GW_GRPC_INVALID_ARGUMENT, "grpc-timeout: up to 8 digits and a unit");
+        refuse(exchange, GW_GRPC_INVALID_ARGUMENT, GW_GRPC_TIMEOUT_WRONG);
+        return;
+    }
+    if (!count_room(asked)) {
+        refuse(exchange, GW_GRPC_RESOURCE_EXHAUSTED, "too much of messages is held");
         return;
     }
     call->asked = asked->message;
@@ -331,7 +314,7 @@ static void reply_change(struct gw_exchange *exchange, enum base_status status, 
 {
     struct gw_pb_out out;
     if (status != BASE_OK) {
-        fill_error(exchange, (enum gw_grpc_status)change_code(status), text);
+        gw_grpc_fill_error(exchange, (enum gw_grpc_status)change_code(status), text);
         return;
     }
     gw_pb_out_init(&out, exchange->arena, 0);
@@ -419,8 +402,8 @@ enum gw_early gw_infer_grpc_early(void *self, struct gw_exchange *exchange, stru
         gw_infer_foresee(self, &call, &retry_after_s, &error) == BASE_OK) {
         return GW_EARLY_GO_ON;
     }
-    fill_error(exchange, gw_grpc_status_of(error.status), error.text);
-    fill_pushback(exchange, retry_after_s);
+    gw_grpc_fill_error(exchange, gw_grpc_status_of(error.status), error.text);
+    gw_grpc_fill_pushback(exchange, retry_after_s);
     return GW_EARLY_REFUSED;
 }
 
@@ -433,6 +416,8 @@ void gw_infer_grpc_handle(void *self, struct gw_worker *worker, struct gw_exchan
         gw_exchange_finish(exchange);
     } else if (!gw_infer_admit(worker, exchange, &head)) {
         gw_exchange_finish(exchange);
+    } else if (gw_route_has(exchange, GW_ROUTE_OPEN)) {
+        gw_infer_stream_begin(self, worker, exchange);
     } else {
         asked.head = &head;
         answer(&asked);

@@ -1,5 +1,6 @@
-// The inference service over gRPC: unary methods of inference.GRPCInferenceService, as
+// The inference service over gRPC: methods of inference.GRPCInferenceService, as
 // infer/grpc/inference.proto has them, on the port and the connections that carry everything else.
+// ModelStreamInfer is in infer_stream.h, the others are unary.
 //
 // Errors are gRPC's: INVALID_ARGUMENT what the model or the protocol does not take, NOT_FOUND,
 // RESOURCE_EXHAUSTED with grpc-retry-pushback-ms, UNAVAILABLE while a model is not loaded or the

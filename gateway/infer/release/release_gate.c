@@ -32,7 +32,8 @@ static struct gw_infer_most slow_most(const struct gw_infer_most *most, uint64_t
 {
     uint64_t good = calls - bad;
     return (struct gw_infer_most){.good = most->good < good ? most->good : (uint32_t)good,
-                                  .bad = most->good < bad ? most->good : (uint32_t)bad};
+                                  .bad = most->good < bad ? most->good : (uint32_t)bad,
+                                  .callers = most->callers};
 }
 
 static void count_slow(const struct gw_infer_trial *trial, double max_slow,

@@ -203,12 +203,13 @@ const char *gw_release_reason_text(enum pol_reason reason)
 
 static json_t *answer_json(const struct gw_release_answer *answer)
 {
-    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "verdict",
-                     pol_verdict_name(answer->verdict), "reason", pol_reason_name(answer->reason),
-                     "text", gw_release_reason_text(answer->reason), "calls",
-                     (json_int_t)answer->calls, "bad", (json_int_t)answer->bad, "serving_calls",
-                     (json_int_t)answer->base_calls, "serving_bad", (json_int_t)answer->base_bad,
-                     "limit_us", (json_int_t)answer->limit_us);
+    return json_pack(
+        "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "verdict",
+        pol_verdict_name(answer->verdict), "reason", pol_reason_name(answer->reason), "text",
+        gw_release_reason_text(answer->reason), "calls", (json_int_t)answer->calls, "bad",
+        (json_int_t)answer->bad, "serving_calls", (json_int_t)answer->base_calls, "serving_bad",
+        (json_int_t)answer->base_bad, "limit_us", (json_int_t)answer->limit_us, "callers",
+        (json_int_t)answer->most.callers, "serving_callers", (json_int_t)answer->base_most.callers);
 }
 
 static json_t *seen_json(const struct gw_infer_seen *seen)

@@ -81,7 +81,7 @@ static enum base_status read_call(struct gw_infer_exchange *self, struct base_er
 
 static enum base_status write_result(struct gw_infer_exchange *self)
 {
-    return gw_oip_json_write(&self->arena, &self->call, &self->ticket.result, &self->answer,
+    return gw_oip_json_write(&self->written, &self->call, &self->ticket.result, &self->answer,
                              &self->answer_json);
 }
 
@@ -128,13 +128,14 @@ static bool read_json_bytes(const struct gw_request *request, size_t body_bytes,
     return true;
 }
 
-// False: the tenant had its quota, and the reply says so.
-static bool charge(struct gw_infer_service *service, struct gw_exchange *exchange, uint16_t tenant)
+// False: the device or the tenant had its quota, and the reply says so.
+static bool charge(struct gw_infer_exchange *call, const struct gw_head *head)
 {
+    struct gw_exchange *exchange = call->exchange;
     struct base_error error = {0};
     uint32_t retry_after_s = 0;
-    if (gw_infer_charge(service, tenant, exchange->request.body_bytes, &retry_after_s, &error) ==
-        BASE_OK) {
+    if (gw_infer_exchange_charge(call, head, exchange->request.body_bytes, &retry_after_s,
+                                 &error) == BASE_OK) {
         return true;
     }
     reply_error(exchange, http_status(error.status), error.text);
@@ -155,6 +156,9 @@ static void infer(struct gw_infer_service *service, struct gw_worker *worker,
         gw_infer_exchange_new(service, worker, exchange, head, &protocol);
     if (call == NULL) {
         refuse(exchange, 503, "out of memory");
+        return;
+    }
+    if (!charge(call, head)) {
         return;
     }
     if (!read_json_bytes(request, request->body_bytes, &call->asked_json)) {
@@ -408,9 +412,7 @@ static void handle(void *self, struct gw_worker *worker, struct gw_exchange *exc
     } else if (what == INFER && gw_device_call_is(&exchange->request)) {
         gw_device_call(service, worker, exchange, &head, &named);
     } else if (what == INFER) {
-        if (charge(service, exchange, gw_infer_tenant(&head))) {
-            infer(service, worker, exchange, &head, &named);
-        }
+        infer(service, worker, exchange, &head, &named);
     } else if (what == LOAD || what == UNLOAD) {
         change(service, worker, exchange, named.model, what == LOAD);
     } else {

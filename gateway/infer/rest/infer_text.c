@@ -98,13 +98,13 @@ static json_t *stats_json(const struct gw_infer_row *row)
         count_json(figures->failed, 0), "queue", count_json(figures->calls, figures->queue_us),
         "compute_infer", count_json(figures->batches, figures->run_us), "cache_hit",
         count_json(figures->cache_hits, 0), "cache_miss", count_json(figures->cache_misses, 0));
-    return json_pack("{s:o, s:o, s:I, s:I, s:o, s:{s:I, s:I, s:I, s:I, s:I}}", "name",
-                     text_json(row->name), "version", text_json(row->version), "inference_count",
-                     (json_int_t)figures->rows, "execution_count", (json_int_t)figures->batches,
-                     "inference_stats", stats, "walle", "refused", (json_int_t)figures->refused,
-                     "timed_out", (json_int_t)figures->timed_out, "cancelled",
-                     (json_int_t)figures->cancelled, "waiting", (json_int_t)figures->waiting,
-                     "running", (json_int_t)figures->running);
+    return json_pack(
+        "{s:o, s:o, s:I, s:I, s:o, s:{s:I, s:I, s:I, s:I, s:I, s:I}}", "name", text_json(row->name),
+        "version", text_json(row->version), "inference_count", (json_int_t)figures->rows,
+        "execution_count", (json_int_t)figures->batches, "inference_stats", stats, "walle",
+        "refused", (json_int_t)figures->refused, "timed_out", (json_int_t)figures->timed_out,
+        "cancelled", (json_int_t)figures->cancelled, "invalid", (json_int_t)figures->invalid,
+        "waiting", (json_int_t)figures->waiting, "running", (json_int_t)figures->running);
 }
 
 struct base_str gw_infer_stats_json(struct base_arena *arena, const struct gw_infer_row *rows,
@@ -141,6 +141,7 @@ static const struct metric metrics[] = {
     COUNTER("infer_calls_total", refused, NULL, "refused", 1),
     COUNTER("infer_calls_total", timed_out, NULL, "timed_out", 1),
     COUNTER("infer_calls_total", cancelled, NULL, "cancelled", 1),
+    COUNTER("infer_calls_total", invalid, NULL, "invalid", 1),
     COUNTER("infer_rows_total", rows, "Rows of calls that ended well.", NULL, 1),
     COUNTER("infer_batches_total", batches, "Runs of models.", NULL, 1),
     COUNTER("infer_queue_seconds_total", queue_us, "Waited for a run, by all calls.", NULL, 1e-6),

@@ -63,6 +63,7 @@ bool gw_infer_callers_count(struct gw_infer_callers *callers, enum gw_infer_coun
     if (gw_infer_callers_full(callers, kind, who)) {
         return false;
     }
+    most->callers += tally->good == 0 && tally->bad == 0;
     tally->good = (uint16_t)(tally->good + good);
     tally->bad = (uint16_t)(tally->bad + !good);
     most->good = tally->good > most->good ? tally->good : most->good;

@@ -54,10 +54,12 @@ struct gw_infer_callers {
     struct gw_infer_tally slots[GW_INFER_COUNTED_KINDS][GW_INFER_CALLER_SLOTS];
 };
 
-// The most that came of one caller, of each kind its own; 0 where all counts.
+// The most that came of one caller, of each kind its own, and how many callers counted at all, of
+// whom those that share a slot are one. All 0 where everything counts.
 struct gw_infer_most {
     uint32_t good;
     uint32_t bad;
+    uint32_t callers;
 };
 
 void gw_infer_callers_init(struct gw_infer_callers *callers, const struct base_hash_key *key,

@@ -49,6 +49,7 @@ struct gw_credentials {
     struct shard shards[GW_CREDENTIAL_SHARDS];
     struct base_hash_key key;
     _Atomic uint64_t count;
+    _Atomic uint64_t apart; // of them, those that are revoked or in a tenant of their own
 };
 
 const char *gw_credential_state_name(enum gw_credential_state state)
@@ -193,6 +194,28 @@ static bool grow(const struct base_hash_key *key, struct shard *shard)
     return true;
 }
 
+// Of a free slot, as of a stranger: no.
+static bool is_apart(const struct slot *slot)
+{
+    return slot->state_used == (SLOT_USED | GW_CREDENTIAL_REVOKED) ||
+           slot->tenant != GW_TENANT_DEFAULT;
+}
+
+static void fill(struct gw_credentials *credentials, struct slot *slot, uint64_t device_id,
+                 const struct gw_credential *credential)
+{
+    const bool before = is_apart(slot);
+    slot->device_id = device_id;
+    slot->state_used = (uint8_t)(SLOT_USED | (unsigned)credential->state);
+    slot->tenant = credential->tenant;
+    memcpy(slot->hash, credential->hash.bytes, sizeof(slot->hash));
+    if (is_apart(slot) && !before) {
+        atomic_fetch_add_explicit(&credentials->apart, 1, memory_order_relaxed);
+    } else if (before && !is_apart(slot)) {
+        atomic_fetch_sub_explicit(&credentials->apart, 1, memory_order_relaxed);
+    }
+}
+
 bool gw_credentials_set(struct gw_credentials *credentials, uint64_t device_id,
                         const struct gw_credential *credential)
 {
@@ -213,10 +236,7 @@ bool gw_credentials_set(struct gw_credentials *credentials, uint64_t device_id,
         }
     }
     if (ok) {
-        slot->device_id = device_id;
-        slot->state_used = (uint8_t)(SLOT_USED | (unsigned)credential->state);
-        slot->tenant = credential->tenant;
-        memcpy(slot->hash, credential->hash.bytes, sizeof(slot->hash));
+        fill(credentials, slot, device_id, credential);
     }
     pthread_mutex_unlock(&shard->lock);
     return ok;
@@ -244,6 +264,11 @@ static enum gw_credential_state state_of(const struct slot *slot)
 uint64_t gw_credentials_count(struct gw_credentials *credentials)
 {
     return atomic_load_explicit(&credentials->count, memory_order_relaxed);
+}
+
+bool gw_credentials_plain(struct gw_credentials *credentials)
+{
+    return atomic_load_explicit(&credentials->apart, memory_order_relaxed) == 0;
 }
 
 uint64_t gw_credentials_bytes(struct gw_credentials *credentials)

@@ -65,6 +65,9 @@ BASE_NODISCARD enum base_status gw_credentials_load(struct gw_core *core, struct
 bool gw_credentials_set(struct gw_credentials *credentials, uint64_t device_id,
                         const struct gw_credential *credential);
 uint64_t gw_credentials_count(struct gw_credentials *credentials);
+// Is nobody revoked, and everybody in the default tenant? Then no device need be looked up for
+// that.
+bool gw_credentials_plain(struct gw_credentials *credentials);
 uint64_t gw_credentials_bytes(struct gw_credentials *credentials);
 // Look-ups that went past BASE_PROBE_LONG places.
 uint64_t gw_credentials_probes_long(struct gw_credentials *credentials);

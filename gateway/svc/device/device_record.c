@@ -144,7 +144,7 @@ size_t gw_device_record_encode(const struct gw_device_record *record,
     for (uint32_t i = 0; i < record->outcome_count; i++) {
         write_small(&writer, &record->outcomes[i], record->first_seen_s);
     }
-    // 34 + 2 + 512 + 1 + 32 * 92 bytes at most.
+    // 34 + 2 + 512 + 1 + 32 * 103 bytes at most.
     base_check(writer.status == BASE_OK);
     return base_writer_size(&writer);
 }

@@ -5,7 +5,7 @@
 
 #include "svc/device/devices.h"
 
-#define GW_DEVICE_RECORD_BYTES_MAX  3712u
+#define GW_DEVICE_RECORD_BYTES_MAX  3904u
 #define GW_RECORD_OUTCOME_BYTES_MAX (49u + 1u + WIRE_FIGURES_BYTES_MAX)
 
 struct base_reader;

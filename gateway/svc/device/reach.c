@@ -139,9 +139,9 @@ static void see_device(void *ctx, struct gw_device_visit *visit)
 {
     struct reach *reach = ctx;
     struct gw_credentials *credentials = reach->core->credentials;
-    uint16_t tenant = gw_credentials_count(credentials) > 0
-                          ? gw_credentials_tenant(credentials, visit->device_id)
-                          : GW_TENANT_DEFAULT;
+    uint16_t tenant = gw_credentials_plain(credentials)
+                          ? GW_TENANT_DEFAULT
+                          : gw_credentials_tenant(credentials, visit->device_id);
     if (tenant != reach->spec->tenant) {
         return;
     }

@@ -6,6 +6,7 @@
 #include "svc/device/report_intake.h"
 
 #include "svc/device/causes.h"
+#include "svc/device/cloud_gate.h"
 #include "svc/device/past_outcomes.h"
 #include "svc/device/record_edit.h"
 #include "svc/device/touches.h"
@@ -136,7 +137,9 @@ static void tell_control(struct report_job *job, struct gw_record_edit *edit,
             !rollout.open || rollout.release->task_id != said->task_id) {
             continue;
         }
-        uint16_t bits = gw_outcome_step(outcome->bits, said);
+        struct wire_outcome judged;
+        gw_cloud_judge(&rollout.release->stages[outcome->stage].cloud, said, &judged);
+        uint16_t bits = gw_outcome_step(outcome->bits, &judged);
         if (bits != outcome->bits) {
             gw_record_edit_set(edit, outcome, bits, NULL);
             note_mark(job, &rollout, outcome);
@@ -316,11 +319,13 @@ static enum base_status apply_outcome(struct report_job *job, struct gw_record_e
         job->unknown++;
         return BASE_OK;
     }
+    struct wire_outcome judged;
+    gw_cloud_judge(&rollout.release->stages[outcome->stage].cloud, said, &judged);
     bool had_failed = (outcome->bits & GW_OUTCOME_FAILED) != 0;
-    step(job, edit, &rollout, outcome, said);
-    if (wire_outcome_is_failure(said->kind) && counts && !placebo) {
+    step(job, edit, &rollout, outcome, &judged);
+    if (wire_outcome_is_failure(judged.kind) && counts && !placebo) {
         bool failed = !had_failed && (outcome->bits & GW_OUTCOME_FAILED) != 0;
-        BASE_TRY(gw_cause_keep(edit->core, edit->txn, said->rollout_id, said, failed));
+        BASE_TRY(gw_cause_keep(edit->core, edit->txn, said->rollout_id, &judged, failed));
     }
     note_mark(job, &rollout, outcome);
     job->applied++;

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-//   release := u8 version(11), u64 id, u64 salt, u64 counter, u32 timeout_s, u16 priority,
+//   release := u8 version(12), u64 id, u64 salt, u64 counter, u32 timeout_s, u16 priority,
 //              u64 arm_salt, u16 arm_from, u16 arm_to, u8 trust_unproven (6 lacks it: 0),
 //              u32 checkin_interval_s (8 and below lack it: 0), manifest[32], text task, (7 and 6:
 //              block way back: an envelope, or nothing,) target, varint stage_count, count x stage
@@ -28,13 +28,14 @@
 //   operand := u8 type, STRING or VERSION: text | INTEGER: zigzag | BOOLEAN: u8
 //   text, block := varint size, bytes
 
-#define SPEC_VERSION       11
+#define SPEC_VERSION       12
 #define SPEC_TRUST         7 // the first that says which devices count
 #define SPEC_OLDEST        6
 #define SPEC_WITHOUT_BACK  8  // the first without a signed way back
 #define SPEC_INTERVAL      9  // the first with the interval
 #define SPEC_VERDICTS      10 // the first that says what verdicts do
 #define SPEC_OFFERED       11 // the first whose thresholds are of all that were offered it
+#define SPEC_CLOUD         12 // the first with limits of decisions between device and cloud
 #define SEMVER_NUMBERS_MAX 96
 #define OPERAND_TEXT_MAX   256
 
@@ -322,7 +323,11 @@ static enum base_status read_stage(struct parse *parse, struct gw_release *relea
     struct base_str name = read_text(parse, GW_STAGE_NAME_MAX);
     uint8_t kind = base_reader_u8(&parse->reader);
     stage->max_bucket = base_reader_u16(&parse->reader);
-    gw_stage_read(&parse->reader, version >= SPEC_VERDICTS, stage);
+    gw_stage_read(&parse->reader,
+                  version >= SPEC_CLOUD      ? GW_STAGE_CLOUD
+                  : version >= SPEC_VERDICTS ? GW_STAGE_VERDICTS
+                                             : GW_STAGE_OLDEST,
+                  stage);
     stage->gate.of_offered = version >= SPEC_OFFERED;
     struct base_str statement = read_text(parse, GW_STATEMENT_BYTES_MAX);
     char where[64];

@@ -10,7 +10,8 @@
 //              u32 offline_expiry_s, u32 silence_s, u32 observe_s, u16 control_buckets,
 //              8 x u8 retries, u8 approval, u16 shadow_slow_percent, u16 shadow_memory_percent,
 //              tolerances (wire/tolerance.h), u32 min_answered_ppm, u32 window_s, u32 guard_s,
-//              u8 on_fail, u8 on_pass (older releases lack these five: 0)
+//              u8 on_fail, u8 on_pass (older releases lack these five: 0), u32
+//              min_kept_ppm, u32 min_agreed_ppm, u32 late_ms (older ones lack these, too)
 //   gate    := u8 rule, u32 min_sample, u32 max_failure_ppm, u64 min_dwell_us, u32 max_rise_ppm,
 //              u32 tolerated_rise_ppm, u32 alpha_ppm, u32 beta_ppm, u32 max_silence_percent, u64
 //              no_data_us
@@ -119,6 +120,9 @@ void gw_stage_write(struct base_writer *writer, const struct pol_stage *stage)
     base_writer_u32(writer, stage->guard_s);
     base_writer_u8(writer, (uint8_t)stage->on_fail);
     base_writer_u8(writer, (uint8_t)stage->on_pass);
+    base_writer_u32(writer, stage->cloud.min_kept_ppm);
+    base_writer_u32(writer, stage->cloud.min_agreed_ppm);
+    base_writer_u32(writer, stage->cloud.late_ms);
 }
 
 static void read_verdicts(struct base_reader *reader, struct pol_stage *stage)
@@ -132,7 +136,14 @@ static void read_verdicts(struct base_reader *reader, struct pol_stage *stage)
     stage->on_pass = on_pass < POL_ON_PASS_COUNT ? (enum pol_on_pass)on_pass : POL_ON_PASS_COUNT;
 }
 
-void gw_stage_read(struct base_reader *reader, bool verdicts, struct pol_stage *stage)
+static void read_cloud(struct base_reader *reader, struct pol_fallback_limits *out)
+{
+    out->min_kept_ppm = base_reader_u32(reader);
+    out->min_agreed_ppm = base_reader_u32(reader);
+    out->late_ms = base_reader_u32(reader);
+}
+
+void gw_stage_read(struct base_reader *reader, enum gw_stage_form form, struct pol_stage *stage)
 {
     read_gate(reader, &stage->gate);
     stage->pace.per_minute = base_reader_u32(reader);
@@ -164,8 +175,11 @@ void gw_stage_read(struct base_reader *reader, bool verdicts, struct pol_stage *
     struct wire_tolerances tolerances;
     wire_tolerances_read(reader, &tolerances);
     gw_stage_tolerances_set(stage, &tolerances);
-    if (verdicts) {
+    if (form >= GW_STAGE_VERDICTS) {
         read_verdicts(reader, stage);
+    }
+    if (form >= GW_STAGE_CLOUD) {
+        read_cloud(reader, &stage->cloud);
     }
 }
 

@@ -8,11 +8,17 @@
 #include "policy/slices.h"
 #include "wire/tolerance.h"
 
+// What is stored of a stage, by the version of the release.
+enum gw_stage_form {
+    GW_STAGE_OLDEST,
+    GW_STAGE_VERDICTS, // ... and what its verdicts do and who must have answered
+    GW_STAGE_CLOUD,    // ... and limits of decisions between device and cloud: as it is written
+};
+
 void gw_stage_write(struct base_writer *writer, const struct pol_stage *stage);
 // Fills all of *stage but kind, max_bucket and audience. What is out of range is left to
-// pol_stages_check; a malformed form fails the reader. `verdicts` false: of rollouts from before a
-// stage said what its verdicts do and who must have answered, which lack that.
-void gw_stage_read(struct base_reader *reader, bool verdicts, struct pol_stage *stage);
+// pol_stages_check; a malformed form fails the reader.
+void gw_stage_read(struct base_reader *reader, enum gw_stage_form form, struct pol_stage *stage);
 
 // The tolerances of a stage as its statement says them, and back.
 void gw_stage_tolerances(const struct pol_stage *stage, struct wire_tolerances *out);

@@ -47,6 +47,7 @@
 struct watched {
     const struct gw_release *release; // referenced
     const struct gw_kept_off *kept_off;
+    uint64_t salt_mix;
     uint32_t index;        // in the tally
     uint32_t shadow_index; // ... of its shadow; NO_SLOT: it has none
     uint16_t tenant;       // whose devices it is about
@@ -57,6 +58,11 @@ struct watched {
     uint16_t control_to;
     bool admits;
     int64_t moved_s; // of its trial's time
+    // What is asked of its stages for each device, side by side. Bits by stage: those that count
+    // who is eligible, and of them those that let it in.
+    uint32_t counting;
+    uint32_t letting_in;
+    uint32_t max_buckets[POL_STAGES_MAX];
     struct gw_tally_watch figures[POL_STAGES_MAX];
     // By attrs_id: is the device targeted, and by which stages' audiences?
     uint32_t known;
@@ -82,6 +88,9 @@ struct gw_watch {
     uint64_t after; // rollouts up to this id have had their turn
     uint64_t stepped_us;
     struct gw_silence_clock clock;
+    // Of the devices looked at with one mutex held: asked once.
+    bool plain; // gw_credentials_plain
+    uint32_t interval_s;
     struct gw_core *core;
 };
 
@@ -187,6 +196,17 @@ static void take_found(struct gw_watch *watch, struct watched *item)
     }
 }
 
+static void lay_out_stages(struct watched *item)
+{
+    for (uint32_t k = 0; k <= item->stage; k++) {
+        const struct pol_stage *stage = &item->release->stages[k];
+        bool counts = stage->kind != POL_STAGE_SIMULATE;
+        item->counting |= (counts ? UINT32_C(1) : 0) << k;
+        item->letting_in |= (counts && stage->kind != POL_STAGE_SHADOW ? UINT32_C(1) : 0) << k;
+        item->max_buckets[k] = stage->max_bucket;
+    }
+}
+
 static void take_along(struct gw_watch *watch, const struct gw_rollout *rollout)
 {
     struct gw_tally_rollout known;
@@ -206,6 +226,7 @@ static void take_along(struct gw_watch *watch, const struct gw_rollout *rollout)
         .shadow_index = shadow_index,
         .release = gw_release_ref(rollout->release),
         .kept_off = rollout->kept_off,
+        .salt_mix = pol_salt_mix(rollout->release->salt),
         .index = known.index,
         .tenant = known.tenant,
         .stage = rollout->state.stage_index,
@@ -217,6 +238,7 @@ static void take_along(struct gw_watch *watch, const struct gw_rollout *rollout)
     if (stage->gate.rule != POL_GATE_LOGRANK) { // else control is drawn when it checks in
         pol_stage_control_band(stage, &item->control_from, &item->control_to);
     }
+    lay_out_stages(item);
     take_found(watch, item);
     watch->count++;
 }
@@ -285,8 +307,7 @@ static uint32_t audience_of(struct gw_watch *watch, struct watched *item, uint32
 
 static uint32_t interval_of(const struct gw_watch *watch, const struct gw_device_visit *visit)
 {
-    uint32_t said_s = gw_core_checkin_interval_s(watch->core);
-    return visit->interval_s > said_s ? visit->interval_s : said_s;
+    return visit->interval_s > watch->interval_s ? visit->interval_s : watch->interval_s;
 }
 
 static uint32_t at_least_0(uint32_t to, uint32_t from)
@@ -389,17 +410,16 @@ static bool count_eligible(struct gw_watch *watch, struct watched *item, uint32_
                            uint16_t bucket, const struct gw_device_visit *visit)
 {
     bool online = is_online(watch, visit);
-    bool admitted = false;
-    for (uint32_t k = 0; k <= item->stage; k++) {
-        const struct pol_stage *stage = &item->release->stages[k];
-        if (stage->kind != POL_STAGE_SIMULATE && (audience >> 2 >> k & 1) != 0 &&
-            bucket < stage->max_bucket) {
+    uint32_t in = 0; // stages
+    for (uint32_t left = audience >> 2 & item->counting; left != 0; left &= left - 1) {
+        uint32_t k = (uint32_t)__builtin_ctz(left);
+        if (bucket < item->max_buckets[k]) {
             item->figures[k].eligible++;
             item->figures[k].online += online;
-            admitted = admitted || stage->kind != POL_STAGE_SHADOW;
+            in |= UINT32_C(1) << k;
         }
     }
-    return admitted;
+    return (in & item->letting_in) != 0;
 }
 
 // A device without a mark in this rollout: it may be let in later, or be its control.
@@ -447,10 +467,7 @@ static bool has_time(const struct gw_watch *watch, const struct watched *item,
 static bool is_under_way(const struct gw_watch *watch, const struct watched *item,
                          const struct gw_device_mark *mark)
 {
-    struct gw_rollout_counts one;
-    gw_tally_contribution(mark->bits, &one);
-    return one.offered != 0 && one.succeeded == 0 && one.failed == 0 && one.not_applicable == 0 &&
-           one.rolled_back == 0 && has_time(watch, item, mark);
+    return gw_outcome_is_under_way(mark->bits) && has_time(watch, item, mark);
 }
 
 static void see_mark(const struct gw_watch *watch, struct watched *item,
@@ -511,9 +528,8 @@ static void see_device(void *ctx, struct gw_device_visit *visit)
 {
     struct gw_watch *watch = ctx;
     uint16_t tenant = GW_TENANT_DEFAULT;
-    bool revoked = gw_credentials_count(watch->core->credentials) > 0 &&
-                   gw_credentials_whose(watch->core->credentials, visit->device_id, &tenant) ==
-                       GW_CREDENTIAL_REVOKED;
+    bool revoked = !watch->plain && gw_credentials_whose(watch->core->credentials, visit->device_id,
+                                                         &tenant) == GW_CREDENTIAL_REVOKED;
     if (revoked) {
         return;
     }
@@ -528,7 +544,7 @@ static void see_device(void *ctx, struct gw_device_visit *visit)
         if ((audience & 3u) != TARGET_YES || !pol_arm_has(&item->release->arm, visit->device_id)) {
             continue;
         }
-        uint16_t bucket = pol_bucket(visit->device_id, item->release->salt);
+        uint16_t bucket = pol_bucket_mixed(visit->device_id, item->salt_mix);
         bool admitted = count_eligible(watch, item, audience, bucket, visit);
         item->figures[item->stage].outstanding +=
             admitted && (offered >> k & 1) == 0 && !is_kept_off(watch, item, visit->attrs_id);
@@ -571,6 +587,8 @@ void gw_watch_step(struct gw_watch *watch)
     uint64_t budget = gw_watch_work(now_us - watch->stepped_us);
     watch->stepped_us = now_us;
     while (watch->shard < GW_DEVICE_TABLE_SHARDS && budget > 0) {
+        watch->plain = gw_credentials_plain(watch->core->credentials);
+        watch->interval_s = gw_core_checkin_interval_s(watch->core);
         uint32_t seen = gw_device_table_walk(watch->core->table,
                                              (struct gw_device_place){watch->shard, watch->entry},
                                              GW_WATCH_BATCH, see_device, watch);

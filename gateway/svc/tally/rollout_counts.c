@@ -1,11 +1,9 @@
 // Sums over the devices of a rollout. Called by the tally, by the archive of outcomes that left
 // their device's record, and by tests that count again. Any thread. That is tally.c, record_edit.c
-// on the writer thread; watch.c and way_back.c ask on the control thread what one device adds. All
+// on the writer thread; way_back.c asks on the control thread what one device adds. All
 // counts are sums of what single devices add, so that taking a device's old part away and adding
 // its new one is exact in any order. Pure.
 #include "svc/tally/rollout_counts.h"
-
-#include "svc/plan/outcome_bits.h"
 
 #include <string.h>
 

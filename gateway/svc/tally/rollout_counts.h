@@ -4,6 +4,7 @@
 #define GW_ROLLOUT_COUNTS_H
 
 #include "policy/gate.h"
+#include "svc/plan/outcome_bits.h"
 
 #include <stdint.h>
 
@@ -62,6 +63,14 @@ struct gw_rollout_slice {
 
 // What one device in this state (enum gw_outcome_bit) adds. What depends on time stays 0.
 void gw_tally_contribution(uint16_t bits, struct gw_rollout_counts *out);
+// Was it offered the version, and has not said how that ended? Asked of every device at every tick:
+// in bits what gw_tally_contribution says in sums.
+static inline bool gw_outcome_is_under_way(unsigned bits)
+{
+    const unsigned over = GW_OUTCOME_CONTROL | GW_OUTCOME_RAN | GW_OUTCOME_FAILED |
+                          GW_OUTCOME_NOT_APPLICABLE | GW_OUTCOME_ROLLED_BACK | GW_OUTCOME_REMOVED;
+    return bits != 0 && (bits & over) == 0;
+}
 // The sums over devices alone: not what depends on time, and nothing of those who do not count.
 void gw_counts_add(struct gw_rollout_counts *to, const struct gw_rollout_counts *from);
 // All of them: of a stage or a shadow beside another.

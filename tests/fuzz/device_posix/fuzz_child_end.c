@@ -17,9 +17,13 @@ static void need(bool holds)
 static void effects_check(const struct dev_vm_result *result)
 {
     size_t bytes = 0;
-    need(result->effect_count <= DEV_VM_EFFECTS_MAX);
+    need(result->effect_count <= DEV_VM_EFFECTS_ALL);
     for (uint32_t i = 0; i < result->effect_count; i++) {
         const struct dev_vm_effect *effect = &result->effects[i];
+        if (effect->kind == DEV_VM_EFFECT_SAVE) {
+            need(i + 1 == result->effect_count && effect->size <= WIRE_STORE_IMAGE_MAX);
+            continue;
+        }
         bytes += effect->name.size + effect->key.size + effect->size;
         need(effect->name.size > 0 && effect->name.size <= DEV_VM_FEATURE_NAME_MAX);
         need(effect->key.size <= DEV_VM_FEATURE_KEY_MAX);

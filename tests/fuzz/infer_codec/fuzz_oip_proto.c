@@ -5,6 +5,10 @@
 
 #include "infer/codec/oip_proto.h"
 
+// Of a call without its elements, and what they are aligned by.
+#define CALL_BYTES                                                                                 \
+    (GW_INFER_TENSORS_MAX * (sizeof(struct gw_infer_tensor) + sizeof(struct gw_infer_wish) + 16))
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct base_arena arena;
@@ -18,6 +22,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     enum base_status status = gw_oip_proto_read(&arena, message, &call, &error);
     struct gw_infer_call early = {.priority = GW_INFER_PRIORITY_USUAL};
     base_check(gw_oip_proto_raw_bytes(message) <= size);
+    size_t room = gw_oip_proto_typed_room(message);
+    base_check(room <= 8 * size);
+    base_check(status != BASE_OK || arena.used_bytes <= CALL_BYTES + 4 * size + room);
     enum base_status seen = gw_oip_proto_early(message, &early); // nothing more is said of it
     base_check(seen != BASE_OK || (early.priority < GW_INFER_PRIORITIES &&
                                    early.timeout_us <= GW_INFER_TIMEOUT_US_MAX));

@@ -8,7 +8,7 @@
 #include "fuzz_target.h"
 
 #include "base/error.h"
-#include "vm/mpy_check.h"
+#include "vm/mpy/mpy_check.h"
 #include "vm/vm_state.h"
 
 #include <stdlib.h>
@@ -48,6 +48,11 @@ static const char *const sources[] = {
     "    def m(self):\n        return super().m(3, b=4)\n"
     "b = B()\nb.q = [b.m(), (lambda x, y=2: x if y else None)(1)]\nb.q[0:1] = [7, 8]\ndel b.q[0]\n"
     "del b.q\nprint(b.z, 'a' < 'b' < 'c', not b or 1, a := 3)\n",
+    "from walle import np, data\n"
+    "def f(n, *more):\n    a = np.arange(n).reshape(2, -1)\n    b = a[:, ::-1] * 2.5 + more[0]\n"
+    "    a[a > 2] = 1\n    return np.sum(b, axis=1), a.tolist(), sorted(more)[-1]\n"
+    "for n in (4, 6):\n    try:\n        x, y, z = f(n, 3, 1)\n        x[9]\n"
+    "    except IndexError:\n        print(x.shape, y, z)\n",
 };
 #define SOURCES (sizeof(sources) / sizeof(sources[0]))
 

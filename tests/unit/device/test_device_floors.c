@@ -338,7 +338,7 @@ static void test_older_record(void **state)
     rig->blob_status = 503;
     release(B);
     rig_kill(rig);
-    assert_int_equal(rig->port.storage.state[3], 'B');
+    assert_int_equal(rig->port.storage.state[3], 'C');
     (void)make_older(&rig->port.storage);
     rig_boot(rig);
     assert_int_equal(rig_active(rig, TASK), A);

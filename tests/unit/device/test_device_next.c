@@ -107,6 +107,25 @@ static void test_one_request_however_it_is_cut(void **state)
     expect_taken(4);
 }
 
+// Whoever refuses the question otherwise knows it, so it is asked again, later. Asked apart, all of
+// it would be taken at once.
+static void test_other_refusals_are_asked_again(void **state)
+{
+    static const int statuses[] = {400, 403, 429, 500, 503};
+    (void)state;
+    settled();
+    for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++) {
+        roles.next_status = statuses[i];
+        rig_checkin(rig);
+        assert_int_equal(rig_active(rig, TASK), 0);
+        assert_int_equal(rig->runtime->trust->phase, DEV_TRUST_NEXT);
+        assert_true(roles.meta_requests > 1);
+        roles.next_status = 0;
+        roles.meta_requests = 0;
+        expect_taken(1);
+    }
+}
+
 // So many new roots take as many requests, and one more.
 static void test_roots_come_by_the_same_question(void **state)
 {
@@ -360,6 +379,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_teardown(name, teardown)
     const struct CMUnitTest tests[] = {
         CASE(test_one_request_however_it_is_cut),
+        CASE(test_other_refusals_are_asked_again),
         CASE(test_roots_come_by_the_same_question),
         CASE(test_timestamp_alone),
         CASE(test_snapshot_that_is_here),

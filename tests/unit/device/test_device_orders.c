@@ -560,7 +560,7 @@ static void test_older_record(void **state)
     rig->runtime->dirty = true;
     rig_run(rig, 1);
     restart();
-    assert_int_equal(storage->state[3], 'B');
+    assert_int_equal(storage->state[3], 'C');
     assert_true(rig->runtime->tasks[0].offer.newest.rollout_id == 0x22);
     rig_kill(rig); // an order that led back approved nothing
     boot_with(older_record(KIND_REVERT, storage->state, sizeof(storage->state)));

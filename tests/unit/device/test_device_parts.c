@@ -422,7 +422,7 @@ static void test_marks_are_in_the_record(void **state)
     assert_int_equal(dev_state_encode(rig.runtime, other, sizeof(other), &size), BASE_OK);
     assert_int_equal(size, plain_size);
     assert_memory_equal(other + 24, plain + 24, size - 24 - sizeof(uint64_t)); // but for the times
-    static const uint8_t letters[] = {'5', ':', '@', 'C', 'a', 0};
+    static const uint8_t letters[] = {'5', ':', '@', 'D', 'a', 0};
     for (size_t i = 0; i < sizeof(letters); i++) {
         other[3] = letters[i];
         size = seal(other, plain_size - sizeof(uint64_t));

@@ -219,6 +219,27 @@ static void test_the_gateways_interval_is_kept(void **state)
     assert_in_range(wait_s(), 34, 45);
 }
 
+// One answer with another number in it: nobody signs that.
+static void test_no_single_answer_sends_it_far_away(void **state)
+{
+    (void)state;
+    bool own;
+    rig.offer_flags = WIRE_OFFER_FLAG_SHADOWS;
+    rig.next_checkin_s = DEV_CHECKIN_INTERVAL_MAX_S;
+    rig_checkin(&rig);
+    assert_in_range(wait_s(), 524, 675);
+    rig.offer_flags = WIRE_OFFER_FLAG_INTERVAL;
+    for (uint32_t twice_s = 600; twice_s < DEV_CHECKIN_INTERVAL_MAX_S; twice_s *= 2) {
+        rig_checkin(&rig);
+        assert_in_range(wait_s(), twice_s / 8 * 7 - 1, twice_s / 8 * 9);
+    }
+    rig.next_checkin_s = UINT32_MAX;
+    rig_checkin(&rig);
+    rig.offer_flags = 0;
+    rig.next_checkin_s = 0;
+    assert_int_equal(told_interval(&own), DEV_CHECKIN_INTERVAL_MAX_S); // who says it again is heard
+}
+
 static void test_an_interval_of_its_own_is_not_changed(void **state)
 {
     (void)state;
@@ -425,6 +446,7 @@ int main(void)
         CASE(test_report_delay_coalesces),
         CASE(test_intervals_and_spread),
         CASE(test_the_gateways_interval_is_kept),
+        CASE(test_no_single_answer_sends_it_far_away),
         CASE(test_an_interval_of_its_own_is_not_changed),
         CASE(test_backoff_and_retry_after),
         CASE(test_check_in_times_out),

@@ -147,6 +147,32 @@ static void on_result(void *app, struct base_str task, const struct dev_task_end
     dev_run_refused(rig.runtime, 3); // as the pipeline says it
 }
 
+// Where it is required, a version that does not say what may leave is not for the device, until it
+// is required no more.
+static void what_may_leave_is_required(void **state)
+{
+    (void)state;
+    rig_init(&rig);
+    rig.config.leaves_required = true;
+    rig_version_add(&rig, TASK, 1, 100, WIRE_RUNTIME_ABI, 0);
+    declare(&quiet);
+    rig_version_add(&rig, TASK, 1, 200, WIRE_RUNTIME_ABI, 0);
+    rig_boot(&rig);
+    install(0, 1);
+    const struct rig_outcome *refused = told(WIRE_OUTCOME_NOT_APPLICABLE);
+    assert_non_null(refused);
+    assert_non_null(strstr(refused->detail, "does not say what may leave"));
+    assert_null(told(WIRE_OUTCOME_RAN));
+    install(1, 2);
+    assert_int_equal(rig_active(&rig, TASK), 1);
+    assert_non_null(told(WIRE_OUTCOME_RAN));
+    rig.config.leaves_required = false;
+    rig_kill(&rig);
+    rig_boot(&rig);
+    install(0, 3);
+    assert_int_equal(rig_active(&rig, TASK), 0);
+}
+
 static void refusals_are_counted(void **state)
 {
     (void)state;
@@ -213,6 +239,7 @@ int main(void)
         cmocka_unit_test(only_the_place_of_a_failure_leaves),
         cmocka_unit_test_teardown(words_leave_where_they_may, teardown),
         cmocka_unit_test_teardown(refusals_are_counted, teardown),
+        cmocka_unit_test_teardown(what_may_leave_is_required, teardown),
         cmocka_unit_test_teardown(what_differs_in_a_shadow_is_not_told, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

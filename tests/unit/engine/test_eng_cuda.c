@@ -2,6 +2,7 @@
 // kernel's look at host memory, a write past the end and a wait that is missing are found; and what
 // a session on a device promises. What the kernels compute is tested by the suites of the operators
 // (those named _cuda) and by e2e/test_engine_cuda.py.
+#include "cuda_kit.h"
 #include "onnx_kit.h"
 #include "test_kit.h"
 
@@ -150,30 +151,6 @@ static void a_kernel_is_not_given_host_memory(void **state)
 
 // --- sessions ------------------------------------------------------------------------------------
 
-static struct eng_model *load(struct onnx_kit *kit)
-{
-    struct eng_model *model = NULL;
-    struct base_error error = {0};
-    const struct onnx_part *part = onnx_finish(kit, 13);
-    static uint8_t bytes[ONNX_KIT_BYTES]; // the model's as long as it lives
-    memcpy(bytes, part->bytes, part->size);
-    if (eng_model_load_memory(bytes, part->size, NULL, &model, &error) != BASE_OK) {
-        fail_msg("%s", error.text);
-    }
-    return model;
-}
-
-static struct eng_session *session_of(struct eng_model *model)
-{
-    struct eng_session *session = NULL;
-    struct base_error error = {0};
-    if (eng_session_new(model, &(struct eng_session_options){.device = "cuda"}, &session, &error) !=
-        BASE_OK) {
-        fail_msg("%s", error.text);
-    }
-    return session;
-}
-
 static void run_on(struct eng_session *session, float *x, const int64_t (*dims)[3])
 {
     struct base_error error = {0};
@@ -199,8 +176,8 @@ static void a_command_without_a_kernel_runs_on_the_host(void **state)
     onnx_attr_ints(kit, "perm", perm, 3);
     onnx_node(kit, "Det", "t", "d");
     onnx_node(kit, "Exp", "d", "y");
-    struct eng_model *model = load(kit);
-    struct eng_session *session = session_of(model);
+    struct eng_model *model = cuda_kit_load(kit);
+    struct eng_session *session = cuda_kit_session(model);
     float x[8] = {1, 2, 3, 4, 0, 1, -1, 2};
     for (int round = 0; round < 3; round++, x[0] += 1) {
         run_on(session, x, &(const int64_t[3]){2, 2, 2});
@@ -226,8 +203,8 @@ static void weights_are_on_the_device_once(void **state)
     onnx_output(kit, "y", ENG_F32, 1, 1, 64);
     onnx_initializer(kit, "w", ENG_F32, ONNX_DIMS(64, 64), weights, sizeof weights);
     onnx_node(kit, "MatMul", "x w", "y");
-    struct eng_model *model = load(kit);
-    struct eng_session *one = session_of(model), *other = session_of(model);
+    struct eng_model *model = cuda_kit_load(kit);
+    struct eng_session *one = cuda_kit_session(model), *other = cuda_kit_session(model);
     struct eng_session_stats before, after;
     static float x[64];
     run_on(one, x, &(const int64_t[3]){1, 1, 64});
@@ -254,8 +231,8 @@ static void an_index_out_of_range_names_its_node(void **state)
     onnx_node(kit, "Cast", "x", "i");
     onnx_attr_int(kit, "to", ENG_I64);
     onnx_node(kit, "Gather", "table i", "y");
-    struct eng_model *model = load(kit);
-    struct eng_session *session = session_of(model);
+    struct eng_model *model = cuda_kit_load(kit);
+    struct eng_session *session = cuda_kit_session(model);
     float x[3] = {0, -1, 2};
     struct eng_array y;
     struct base_error error = {0};
@@ -280,7 +257,7 @@ static void a_device_that_is_not_there_is_said(void **state)
     onnx_input(kit, "x", ENG_F32, 1, 1, 3);
     onnx_output(kit, "y", ENG_F32, 1, 1, 3);
     onnx_node(kit, "Neg", "x", "y");
-    struct eng_model *model = load(kit);
+    struct eng_model *model = cuda_kit_load(kit);
     struct eng_session *session = NULL;
     struct base_error error = {0};
     assert_int_equal(

@@ -353,7 +353,7 @@ static enum base_status begin_training(const struct lesson *l, struct pupil *p)
 
 static enum base_status train(const struct lesson *l, struct pupil *p)
 {
-    const struct eng_batch batch = {&l->x, 1, &l->target};
+    const struct eng_batch batch = {.inputs = &l->x, .input_count = 1, .target = &l->target};
     BASE_TRY(eng_trainer_step(p->trainer, &batch, &p->losses[0], &p->error));
     BASE_TRY(eng_trainer_save(p->trainer, l->path, &p->error));
     BASE_TRY(eng_trainer_load(p->trainer, l->path, &p->error));

@@ -38,7 +38,7 @@ static float step(struct eng_trainer *trainer, const struct eng_array *inputs, s
 {
     struct base_error error = {0};
     float loss = NAN;
-    struct eng_batch batch = {inputs, count, target};
+    struct eng_batch batch = {.inputs = inputs, .input_count = count, .target = target};
     enum base_status status = is_update ? eng_trainer_step(trainer, &batch, &loss, &error)
                                         : eng_trainer_evaluate(trainer, &batch, &loss, &error);
     if (status != BASE_OK) {
@@ -634,7 +634,7 @@ static void what_is_wrong_is_said(void **state)
     int64_t labels[3] = {0, 3, 0};
     struct eng_array input = array_of(ENG_F32, x, ONNX_DIMS(2, 3));
     struct eng_array target = array_of(ENG_I64, labels, ONNX_DIMS(2));
-    struct eng_batch batch = {&input, 0, &target};
+    struct eng_batch batch = {.inputs = &input, .target = &target};
     assert_int_equal(eng_trainer_step(trainer, &batch, NULL, &error), BASE_ERR_INVALID);
     batch.input_count = 1;
     assert_int_equal(eng_trainer_step(trainer, &batch, NULL, &error), BASE_ERR_INVALID);

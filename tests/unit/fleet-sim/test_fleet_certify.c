@@ -173,6 +173,8 @@ static void what_is_taken_of_a_run(void **state)
         assert_true(run.stopped_s == (rows[i].stopped ? 9.0 : 0)); // the first word of it
         assert_true(run.ended_s == 400.0);
         assert_string_equal(run.state, rows[i].state);
+        assert_int_equal(run.broken[0] == '\0', rows[i].broken == NULL || rows[i].good);
+        assert_true(run.broken[0] == '\0' || strcmp(run.broken, rows[i].broken) == 0);
         json_decref(report);
     }
 }
@@ -329,8 +331,10 @@ static void nothing_is_certified_with_the_states(void **state)
     static const struct sim_certify_options options = {
         .seeds = 3, .devices = 8, .horizon_s = 600, .out = "out"};
     static const struct sim_certify_pack pack = {.cases = {{"healthy", ""}}, .count = 1};
-    struct sim_certify_run runs[3] = {
-        {.state = "running"}, {.state = "scheduled"}, {.state = "running"}};
+    struct sim_certify_run runs[3] = {{.state = "running", .ended_s = 600},
+                                      {.state = "scheduled", .ended_s = 600},
+                                      {.state = "running", .broken = "kept", .ended_s = 42}};
+    char said[2048] = {0};
     struct sim_certify_result result = {.options = &options, .pack = &pack, .runs = runs};
     struct base_error error = {0};
     FILE *log = tmpfile();
@@ -339,6 +343,11 @@ static void nothing_is_certified_with_the_states(void **state)
     assert_string_equal(error.text, "nothing is certified: no run of 'healthy' ended well "
                                     "(--duration 600); its rollouts: running (2), scheduled (1); "
                                     "see out");
+    rewind(log);
+    assert_true(fread(said, 1, sizeof(said) - 1, log) > 0);
+    assert_non_null(strstr(said, "run-0, healthy: no invariant broke; its rollout was running "
+                                 "after 600 s\nrun-1, healthy: "));
+    assert_non_null(strstr(said, "run-2, healthy: kept broke; its rollout was running after 42 s"));
     (void)fclose(log);
 }
 

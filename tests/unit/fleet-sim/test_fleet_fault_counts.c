@@ -24,9 +24,12 @@ struct rig {
     struct dev_ports ports;
     struct sim_exchange exchanges[2];
     uint32_t wakes;
-    uint32_t started; // requests that reached the gateway
-    uint32_t ended;   // answers that the device heard
-    char heard[16];   // body of the last one
+    struct sim_exchange *twin; // what reached the gateway last
+    uint32_t started;          // requests that reached the gateway
+    uint32_t heads;            // of answers that the device heard
+    uint32_t ended;            // answers that it heard to their end
+    char heard[16];            // body of the last one
+    char asked[64];            // what reached the gateway last: path, body, credential
 };
 
 // ---- The world around
@@ -49,8 +52,14 @@ static void no_more(const struct sim_exchange *exchange, const struct sim_answer
 static enum base_status inner_start(void *ctx, struct sim_exchange *exchange,
                                     const struct dev_request *request)
 {
-    (void)exchange, (void)request;
-    ((struct rig *)ctx)->started++;
+    struct rig *rig = ctx;
+    rig->started++;
+    (void)snprintf(rig->asked, sizeof(rig->asked), "%.*s %.*s %.*s", (int)request->path.size,
+                   request->path.data, (int)request->body_bytes,
+                   request->body_bytes > 0 ? (const char *)request->body : "",
+                   (int)exchange->credential.size,
+                   exchange->credential.size > 0 ? exchange->credential.data : "");
+    rig->twin = exchange;
     return BASE_OK;
 }
 
@@ -61,7 +70,8 @@ static void inner_cancel(void *ctx, struct sim_exchange *exchange)
 
 static void on_head(void *ctx, struct sim_exchange *exchange, const struct dev_response_head *head)
 {
-    (void)ctx, (void)exchange, (void)head;
+    (void)exchange, (void)head;
+    ((struct rig *)ctx)->heads++;
 }
 
 static void on_body(void *ctx, struct sim_exchange *exchange, const uint8_t *bytes, size_t size)
@@ -189,13 +199,23 @@ static void expect(const struct rig *rig, enum sim_fault_kind kind, uint64_t hit
 
 // ---- Of a wake
 
-static const char *const of_wakes[] = {"process:kill 10000", "process:loop 5",
-                                       "storage:full 10000", "storage:read-only",
-                                       "storage:torn",       "storage:backup",
-                                       "storage:clear",      "clock:offset",
-                                       "clock:step",         "clock:unset",
-                                       "clock:drift",        "device:cpu",
-                                       "device:disk",        NULL};
+static const char *const of_wakes[] = {"process:kill 10000",
+                                       "process:loop 5",
+                                       "storage:full 10000",
+                                       "storage:read-only",
+                                       "storage:torn",
+                                       "storage:backup",
+                                       "storage:clear",
+                                       "clock:offset",
+                                       "clock:step",
+                                       "clock:unset",
+                                       "clock:drift",
+                                       "device:cpu",
+                                       "device:disk",
+                                       "network:mtu",
+                                       "network:dns",
+                                       "network:replay",
+                                       NULL};
 
 static void what_is_only_drawn_is_none(void **state)
 {
@@ -429,6 +449,27 @@ static void a_window_of_silence_is_one(void **state)
     rig_done(&rig);
 }
 
+// The gateway does what it was asked, and the device hears none of it.
+static void a_window_in_which_no_answer_comes_back_is_one(void **state)
+{
+    (void)state;
+    static const char *const rules[] = {"network:one-way 60", NULL};
+    struct rig rig;
+    rig_init(&rig, rules, 0);
+    wake(&rig);
+    for (uint32_t i = 0; i < 4; i++) {
+        asks(&rig, 0);
+        answers(&rig, "done");
+        expect(&rig, SIM_FAULT_ONE_WAY, 1 + i / 2);
+        assert_int_equal(rig.started, i + 1);
+        sim_faults_turn(&rig.faults, rig.now_us);
+        assert_int_equal(rig.heads + rig.ended, 0);
+        rig.transport.cancel(rig.transport.ctx, &rig.exchanges[0]);
+        rig.now_us += i == 0 ? 59999999u : 1u;
+    }
+    rig_done(&rig);
+}
+
 static void a_handover_ends_what_is_under_way(void **state)
 {
     (void)state;
@@ -460,6 +501,153 @@ static void an_answer_of_before_needs_one(void **state)
     rig_done(&rig);
 }
 
+// ---- What came later
+
+static void hears(struct rig *rig, uint32_t number, enum base_status status)
+{
+    const struct dev_response_head head = {.status = 200};
+    rig->events.head(rig->events.ctx, &rig->exchanges[number], &head);
+    rig->events.end(rig->events.ctx, &rig->exchanges[number], status);
+}
+
+static void listens(struct rig *rig, uint32_t number)
+{
+    const struct dev_request request = {.path = BASE_STR("/v1/hints"), .stream = true};
+    struct sim_exchange *exchange = &rig->exchanges[number];
+    *exchange = (struct sim_exchange){.owner = rig, .kind = SIM_EXCHANGE_HINTS, .open = true};
+    assert_int_equal(rig->transport.start(rig->transport.ctx, exchange, &request), BASE_OK);
+}
+
+static void a_name_is_asked_for_without_a_connection(void **state)
+{
+    (void)state;
+    static const char *const rules[] = {"network:dns 10", NULL};
+    struct rig rig;
+    rig_init(&rig, rules, 0);
+    wake(&rig);
+    for (uint32_t i = 1; i <= 3; i++) {
+        asks(&rig, 0);
+        expect(&rig, SIM_FAULT_DNS, i);
+        sim_faults_turn(&rig.faults, rig.now_us += 1000000);
+        assert_int_equal(rig.ended, i);
+    }
+    assert_int_equal(rig.started, 0);
+    listens(&rig, 1); // a stream that is there is a connection
+    hears(&rig, 1, BASE_OK);
+    asks(&rig, 0);
+    assert_int_equal(rig.started, 2);
+    expect(&rig, SIM_FAULT_DNS, 3);
+    hears(&rig, 0, BASE_ERR_IO); // ... until it ends
+    asks(&rig, 0);
+    assert_int_equal(rig.started, 2);
+    expect(&rig, SIM_FAULT_DNS, 4);
+    rig_done(&rig);
+}
+
+static void what_is_too_large_for_the_path_does_not_arrive(void **state)
+{
+    (void)state;
+    static const char *const rules[] = {"network:mtu 8", NULL};
+    const struct dev_request large = {
+        .path = BASE_STR("/v1/report"), .body = (const uint8_t *)"nine byte", .body_bytes = 9};
+    struct rig rig;
+    rig_init(&rig, rules, 0);
+    wake(&rig);
+    asks(&rig, 0);
+    answers(&rig, "8 bytes.");
+    assert_string_equal(rig.heard, "8 bytes.");
+    expect(&rig, SIM_FAULT_MTU, 0);
+    asks(&rig, 0);
+    answers(&rig, "9 bytes..");
+    expect(&rig, SIM_FAULT_MTU, 1);
+    assert_int_equal(rig.heads, 2);
+    assert_int_equal(rig.ended, 1); // nobody says that the rest will not come
+    assert_string_equal(rig.heard, "8 bytes.");
+    rig.transport.cancel(rig.transport.ctx, &rig.exchanges[0]);
+    assert_int_equal(rig.started, 2);
+    struct sim_exchange *exchange = &rig.exchanges[0];
+    *exchange = (struct sim_exchange){.owner = &rig, .kind = SIM_EXCHANGE_REPORT, .open = true};
+    assert_int_equal(rig.transport.start(rig.transport.ctx, exchange, &large), BASE_OK);
+    expect(&rig, SIM_FAULT_MTU, 2);
+    assert_int_equal(rig.started, 2);
+    rig_done(&rig);
+}
+
+// Asks in words that are gone when they come once more.
+static enum base_status asks_in_passing(struct rig *rig, enum sim_exchange_kind kind)
+{
+    char path[16] = "/v1/report";
+    char body[8] = "body";
+    char credential[8] = "shown";
+    const struct dev_request request = {.method = DEV_METHOD_POST,
+                                        .path = {path, strlen(path)},
+                                        .body = (const uint8_t *)body,
+                                        .body_bytes = strlen(body)};
+    rig->exchanges[0] = (struct sim_exchange){
+        .owner = rig, .kind = kind, .open = true, .credential = {credential, strlen(credential)}};
+    enum base_status status =
+        rig->transport.start(rig->transport.ctx, &rig->exchanges[0], &request);
+    rig->exchanges[0].credential = (struct base_str){NULL, 0};
+    memset(path, 'x', sizeof(path));
+    memset(body, 'x', sizeof(body));
+    memset(credential, 'x', sizeof(credential));
+    return status;
+}
+
+static void a_request_comes_once_more_later(void **state)
+{
+    (void)state;
+    static const char *const rules[] = {"network:replay 60", NULL};
+    struct rig rig;
+    rig_init(&rig, rules, 100);
+    wake(&rig);
+    assert_int_equal(asks_in_passing(&rig, SIM_EXCHANGE_REPORT), BASE_OK);
+    assert_ptr_equal(rig.twin, &rig.exchanges[0]); // what is first is the device's own
+    hears(&rig, 0, BASE_OK);
+    assert_int_equal(rig.ended, 1);
+    expect(&rig, SIM_FAULT_REPLAY, 0);
+    assert_in_range(sim_faults_due_us(&rig.faults), rig.now_us + 1, rig.now_us + 60000000);
+    rig.asked[0] = '\0';
+    sim_faults_turn(&rig.faults, rig.now_us += 60000000);
+    expect(&rig, SIM_FAULT_REPLAY, 1);
+    assert_int_equal(rig.started, 2);
+    assert_string_equal(rig.asked, "/v1/report body shown");
+    assert_ptr_not_equal(rig.twin, &rig.exchanges[0]);
+    const struct dev_response_head head = {.status = 200};
+    rig.events.head(rig.events.ctx, rig.twin, &head);
+    rig.events.end(rig.events.ctx, rig.twin, BASE_OK);
+    assert_int_equal(rig.ended, 1); // nobody waits for what it is answered
+    // An enrolment does not, and nothing does when faults are over.
+    assert_int_equal(asks_in_passing(&rig, SIM_EXCHANGE_ENROL), BASE_OK);
+    assert_int_equal(sim_faults_due_us(&rig.faults), UINT64_MAX);
+    assert_int_equal(asks_in_passing(&rig, SIM_EXCHANGE_REPORT), BASE_OK);
+    assert_int_equal(rig.started, 4);
+    sim_faults_turn(&rig.faults, rig.now_us += 60000000);
+    assert_int_equal(rig.started, 4);
+    expect(&rig, SIM_FAULT_REPLAY, 1);
+    rig_done(&rig);
+}
+
+static void without_memory_it_comes_once(void **state)
+{
+    (void)state;
+    static const char *const rules[] = {"network:replay 60", NULL};
+    uint32_t twice = 0;
+    for (size_t n = 0; n < 4; n++) {
+        struct rig rig;
+        rig_init(&rig, rules, 0);
+        wake(&rig);
+        rig.alloc.allowed = n;
+        assert_int_equal(asks_in_passing(&rig, SIM_EXCHANGE_REPORT), BASE_OK);
+        rig.alloc.allowed = SIZE_MAX;
+        sim_faults_turn(&rig.faults, rig.now_us += 60000000);
+        assert_in_range(rig.started, 1, 2);
+        twice += rig.started - 1;
+        rig_done(&rig);
+    }
+    assert_int_equal(twice, 1); // with what is held, its copy and the heap
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -474,8 +662,13 @@ int main(void)
         cmocka_unit_test(an_answer_with_nothing_to_spoil_is_whole),
         cmocka_unit_test(an_exchange_of_an_outage_is_of_nothing_else),
         cmocka_unit_test(a_window_of_silence_is_one),
+        cmocka_unit_test(a_window_in_which_no_answer_comes_back_is_one),
         cmocka_unit_test(a_handover_ends_what_is_under_way),
         cmocka_unit_test(an_answer_of_before_needs_one),
+        cmocka_unit_test(a_name_is_asked_for_without_a_connection),
+        cmocka_unit_test(what_is_too_large_for_the_path_does_not_arrive),
+        cmocka_unit_test(a_request_comes_once_more_later),
+        cmocka_unit_test(without_memory_it_comes_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include "test_kit.h"
 
 #include "model/run_act.h"
+#include "swarm/sim_case.h"
 
 #include <stdlib.h>
 
@@ -78,6 +79,10 @@ static void what_makes_no_sense_is_refused_with_its_place(void **state)
     }
     assert_int_equal(plan->rule_count, 0);
     struct base_error error = {0};
+    assert_int_equal(sim_fault_add(plan, BASE_STR("network:delay 9999999 @ 5%"), &error),
+                     BASE_ERR_INVALID);
+    assert_string_equal(error.text,
+                        "a whole number from 1 to 600000 is expected here (ms at most)");
     for (uint32_t i = 0; i < SIM_FAULTS_MAX; i++) {
         add(plan, "process:kill @ 1");
     }
@@ -164,6 +169,38 @@ static void a_draw_is_of_its_fault_alone(void **state)
     free(less);
 }
 
+// What a seed of a swarm drew when there were fewer kinds, it draws in front of all others.
+static void a_seed_draws_what_it_drew(void **state)
+{
+    (void)state;
+    static const char *const before[] = {
+        "network:delay 1000 @ 1.00%", "network:corrupt @ 0.05%",  "network:handover @ 1.00%",
+        "network:outage 60 @ 30.00%", "network:storm 75 @ 0.50%", "storage:torn @ 5.00%",
+        "storage:backup @ 0.10%",     "device:cpu 32 @ 0.50%",    "network:reset @ 2.50%"};
+    const uint32_t count = sizeof(before) / sizeof(before[0]);
+    uint64_t kinds = 0;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        struct sim_case *drawn = calloc(1, sizeof(*drawn));
+        struct sim_fault_plan *plan = plan_new();
+        assert_non_null(drawn);
+        sim_swarm_draw(seed, drawn);
+        uint32_t last = 0;
+        for (uint32_t i = 0; i < drawn->fault_count; i++) {
+            add(plan, drawn->faults[i]);
+            bool late = plan->rules[i].kind >= SIM_FAULT_DNS;
+            assert_true(late || last == 0); // those that came later are the last
+            last = late;
+            kinds |= UINT64_C(1) << plan->rules[i].kind;
+        }
+        for (uint32_t i = 0; seed == 1 && i < count; i++) {
+            assert_string_equal(drawn->faults[i], before[i]);
+        }
+        free(plan);
+        free(drawn);
+    }
+    assert_int_equal(kinds, (UINT64_C(1) << SIM_FAULT_KIND_COUNT) - 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -172,6 +209,7 @@ int main(void)
         cmocka_unit_test(faults_of_acts_are_numbered_apart),
         cmocka_unit_test(every_kind_has_a_name),
         cmocka_unit_test(a_draw_is_of_its_fault_alone),
+        cmocka_unit_test(a_seed_draws_what_it_drew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,6 +14,7 @@ struct rig {
     uint8_t bad;
     uint64_t law_broken;
     uint64_t astray;
+    uint64_t mismatches;
 };
 
 static void rig_init(struct rig *rig)
@@ -24,6 +25,7 @@ static void rig_init(struct rig *rig)
     sim_versions_init(&rig->versions);
     rig->law_broken = 0;
     rig->astray = 0;
+    rig->mismatches = 0;
     rig->good = sim_versions_intern(&rig->versions, &one);
     assert_true(sim_versions_mark_bad(&rig->versions, &two));
     rig->bad = sim_versions_intern(&rig->versions, &two);
@@ -106,6 +108,8 @@ static struct sim_verdict judge(const struct rig *rig, uint32_t max_exposed_ppm)
     sim_ledger_judge(ledgers, 1, true, max_exposed_ppm, &verdict);
     sim_ledger_judge_ends(&verdict, rig->astray, DEVICES);
     sim_ledger_judge_law(&verdict, rig->law_broken, DEVICES);
+    sim_ledger_judge_bytes(&verdict, rig->mismatches, DEVICES, 4);
+    assert_int_equal(verdict.oracle[SIM_ORACLE_BYTES].names_device, rig->mismatches > 0);
     return verdict;
 }
 
@@ -285,6 +289,9 @@ static void break_it(struct rig *rig, enum sim_oracle oracle)
         break;
     case SIM_ORACLE_ENDED:
         rig->astray = 1;
+        break;
+    case SIM_ORACLE_BYTES:
+        rig->mismatches = 1;
         break;
     case SIM_ORACLE_EXPOSURE: // two of ten, one allowed; both are back
     default:

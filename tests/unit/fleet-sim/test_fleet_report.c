@@ -550,11 +550,86 @@ static void a_late_generator_is_named(void **state)
     }
 }
 
+// ---- Fidelity ----
+
+static void how_truly_it_was_played_is_said(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *dir, *own_host;
+        bool local, tls, own_tls;
+        const char *said;
+        bool http2, tls_is, own_tls_is;
+        uint64_t own;
+    } table[] = {
+        {"", "", true, false, false,
+         "the release path on 90 devices; a user's behaviour, triggers, tasks on 7; nothing shared "
+         "with others on 2; messages are handed over: no HTTP/2, no TLS",
+         false, false, false, 0},
+        {"gateway", "", false, true, true,
+         "triggers, tasks and the tunnel on 7; nothing shared with others on 2; messages are "
+         "handed over: no HTTP/2, no TLS",
+         false, false, false, 0},
+        {"", "", false, true, false,
+         "messages are HTTP/2 on sockets with TLS, 3 devices have a connection to themselves, with "
+         "TLS",
+         true, true, true, 3},
+        {"", "127.0.0.1", false, false, true,
+         "sockets without TLS, 3 devices have a connection to themselves, with TLS", true, false,
+         true, 3},
+    };
+    for (size_t i = 0; i < TEST_COUNT(table); i++) {
+        static struct sim_options options;
+        static struct sim_run_result result;
+        char text[SIM_FIDELITY_TEXT_MAX];
+        options = (struct sim_options){.local = table[i].local, .tls = table[i].tls};
+        options.own_tls = table[i].own_tls;
+        (void)snprintf(options.virtual_dir, sizeof(options.virtual_dir), "%s", table[i].dir);
+        (void)snprintf(options.own_host, sizeof(options.own_host), "%s", table[i].own_host);
+        result = (struct sim_run_result){.options = &options, .budget = {.dedicated = 3}};
+        result.counters.arrived = 90;
+        result.counters.checkins = 200;
+        result.counters.real_devices = 2;
+        result.counters.behaviour.devices = 7;
+        struct sim_fidelity fidelity = sim_fidelity_of(&result);
+        sim_fidelity_text(&result, text);
+        if (strstr(text, table[i].said) == NULL) {
+            fail_msg("row %zu: '%s' says not '%s'", i, text, table[i].said);
+        }
+        assert_int_equal(fidelity.release_path, 90);
+        assert_int_equal(fidelity.http2, table[i].http2);
+        assert_int_equal(fidelity.tls, table[i].tls_is);
+        assert_int_equal(fidelity.own_tls, table[i].own_tls_is);
+        assert_int_equal(fidelity.own_connection, table[i].own);
+    }
+    // What real bytes cost is said beside what they are charged for.
+    char text[SIM_FIDELITY_TEXT_MAX];
+    static struct sim_options few = {.byte_devices = 4, .virtual_dir = "gateway"};
+    static struct sim_run_result spoke;
+    spoke = (struct sim_run_result){
+        .options = &few,
+        .bytes = {4, 5, 6, 10, 0, 1, 0, 20000, 15000, {900, 200, 30, 31}, {800, 300, 40, 41}}};
+    sim_fidelity_text(&spoke, text);
+    assert_non_null(strstr(text, "no HTTP/2, no TLS, but on 4, which speak real HTTP/2 and TLS: 5 "
+                                 "connections, 6 handshakes, 10 answers as the model has them but "
+                                 "for 1 mismatches; 900 bytes up (handshakes 200, bodies 30; "
+                                 "charged to an ordinary device: 31), 800 down (300, 40; 41); 2.0 "
+                                 "ms to an answer (an ordinary device: 1.5 ms)"));
+    assert_int_equal(sim_fidelity_of(&spoke).byte_exact, 4);
+    // Who came up and was told nothing was played no release to.
+    static struct sim_options options;
+    static struct sim_run_result result;
+    result = (struct sim_run_result){.options = &options};
+    result.counters.arrived = 90;
+    assert_int_equal(sim_fidelity_of(&result).release_path, 0);
+}
+
 // The fleet's systems, of whichever devices ran the release; and a way back that nobody called bad.
 static void assert_page_of_fleet(const char *folder, bool back)
 {
     char *text = read_all(folder, "report.html");
     assert_non_null(strstr(text, "; android 75.0 %; ios 25.0 %;"));
+    assert_non_null(strstr(text, "<tr><th>fidelity<td>the release path on "));
     assert_int_equal(strstr(text, "<li>a bad release and the way back") == NULL, back);
     free(text);
 }
@@ -651,6 +726,7 @@ int main(void)
         cmocka_unit_test(the_truth_gap_is_named),
         cmocka_unit_test(counts_begin_with_the_run),
         cmocka_unit_test(a_late_generator_is_named),
+        cmocka_unit_test(how_truly_it_was_played_is_said),
         cmocka_unit_test(files_are_well_formed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

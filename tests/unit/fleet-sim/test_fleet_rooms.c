@@ -118,6 +118,8 @@ static void test_who_points_into_another_room_stays(void **state)
     one->outside = NULL;
     struct sim_folded *folded = sim_rooms_fold(&rooms, one);
     assert_non_null(folded);
+    memcpy(other, rooms.bases[0].bytes, ROOM_BYTES); // its base to the bit, as if it lay there
+    assert_null(sim_rooms_fold(&rooms, other));
     sim_rooms_forget(&rooms, folded);
     sim_rooms_done(&rooms);
     assert_int_equal(alloc.live, 0);
@@ -154,6 +156,71 @@ static void test_unlike_all_others(void **state)
     assert_int_equal(alloc.live, 0);
 }
 
+// Runtimes that are far from one base become like another: after a few the other one is tried
+// before a search, and a search in vain is not made again for each. What is kept is whole either
+// way, also behind the last whole line of 64 bytes.
+static void test_an_heir_and_searches_in_vain(void **state)
+{
+    (void)state;
+    const size_t bytes = ROOM_BYTES - 16;
+    struct test_alloc alloc;
+    struct sim_rooms rooms;
+    struct base_prng prng;
+    struct sim_folded *bases[SIM_ROOM_BASES_MAX] = {0};
+    uint8_t kinds[SIM_ROOM_BASES_MAX][ROOM_BYTES];
+    test_alloc_init(&alloc, SIZE_MAX);
+    base_prng_seed(&prng, 8);
+    assert_int_equal(sim_rooms_init(&rooms, &alloc.port, bytes, ROOMS), BASE_OK);
+    for (uint32_t i = 0; i < SIM_ROOM_BASES_MAX; i++) {
+        uint8_t *room = sim_rooms_take(&rooms);
+        for (uint32_t k = 0; k < bytes; k++) {
+            kinds[i][k] = (uint8_t)base_prng_next(&prng);
+        }
+        memcpy(room, kinds[i], bytes);
+        bases[i] = sim_rooms_fold(&rooms, room);
+        assert_non_null(bases[i]);
+    }
+    struct sim_folded *folded = bases[2];
+    for (uint32_t round = 0; round < 2 * SIM_ROOM_BASES_MAX; round++) {
+        uint32_t kind = round % 2 == 0 ? 9 : 2;
+        uint8_t *room = sim_rooms_unfold(&rooms, folded);
+        assert_memory_equal(room, kinds[round % 2 == 0 ? 2 : 9], bytes);
+        memcpy(room, kinds[kind], bytes);
+        folded = sim_rooms_fold(&rooms, room);
+        assert_non_null(folded);
+        assert_true(sim_folded_bytes(folded) < 16);
+        assert_int_equal(rooms.bases[11 - kind].heir, kind);
+    }
+    bases[2] = folded;
+    uint8_t *twin = sim_rooms_take(&rooms);
+    memcpy(twin, kinds[4], bytes);
+    struct sim_folded *other = sim_rooms_fold(&rooms, twin); // no other takes the place of its base
+    assert_non_null(other);
+    for (uint32_t round = 0; round < 600; round++) { // 700 bytes away from each
+        uint8_t *room = sim_rooms_unfold(&rooms, bases[4]);
+        uint8_t was[ROOM_BYTES];
+        memcpy(room, kinds[4], bytes);
+        for (uint32_t k = 0; k < SIM_FOLDED_BYTES + 100; k++) {
+            room[bytes - 1 - k] ^= (uint8_t)(1 + round % 200);
+        }
+        memcpy(was, room, bytes);
+        bases[4] = sim_rooms_fold(&rooms, room);
+        assert_non_null(bases[4]);
+        room = sim_rooms_unfold(&rooms, bases[4]);
+        assert_memory_equal(room, was, bytes);
+        memcpy(room, kinds[4], bytes);
+        bases[4] = sim_rooms_fold(&rooms, room);
+        assert_non_null(bases[4]);
+    }
+    assert_true(rooms.unsought_at > 0);
+    sim_rooms_forget(&rooms, other);
+    for (uint32_t i = 0; i < SIM_ROOM_BASES_MAX; i++) {
+        sim_rooms_forget(&rooms, bases[i]);
+    }
+    sim_rooms_done(&rooms);
+    assert_int_equal(alloc.live, 0);
+}
+
 static void test_without_memory(void **state)
 {
     (void)state;
@@ -180,6 +247,7 @@ int main(void)
         cmocka_unit_test(test_whole_after_many_folds),
         cmocka_unit_test(test_who_points_into_another_room_stays),
         cmocka_unit_test(test_unlike_all_others),
+        cmocka_unit_test(test_an_heir_and_searches_in_vain),
         cmocka_unit_test(test_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

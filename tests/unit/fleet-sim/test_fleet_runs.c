@@ -97,6 +97,24 @@ static void what_looks_at_nothing_is_shared(void **state)
     }
 }
 
+// A device that is slower gets less done in the time that a script has.
+static void who_is_slower_runs_out_of_time(void **state)
+{
+    (void)state;
+    struct sim_task_end end;
+    compile("for i in range(1000): pass\n", 77);
+    for (uint32_t slower = 0; slower <= 1000; slower = slower == 0 ? 1 : slower * 10) {
+        const struct sim_run_data data = {.virtual_time = true, .slower = slower};
+        sim_runner_run(&runner, &job, &data, &end);
+        assert_int_equal(end.end.outcome,
+                         slower < 1000 ? WIRE_OUTCOME_RAN : WIRE_OUTCOME_FAIL_TIMEOUT);
+    }
+    compile("while True: pass\n", 78);
+    const struct sim_run_data real = {.slower = 50}; // of 50 ms one is left
+    sim_runner_run(&runner, &job, &real, &end);
+    assert_int_equal(end.end.outcome, WIRE_OUTCOME_FAIL_TIMEOUT);
+}
+
 // A version whose place another takes is made again.
 static void each_version_has_its_own(void **state)
 {
@@ -193,6 +211,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(time_is_counted_in_work, setup, teardown),
         cmocka_unit_test_setup_teardown(what_looks_at_nothing_is_shared, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_is_slower_runs_out_of_time, setup, teardown),
         cmocka_unit_test_setup_teardown(each_version_has_its_own, setup, teardown),
         cmocka_unit_test_setup_teardown(who_may_not_share_does_not, setup, teardown),
         cmocka_unit_test_setup_teardown(a_real_run_is_compared, setup, teardown),

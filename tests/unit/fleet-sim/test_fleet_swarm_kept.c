@@ -1,6 +1,8 @@
 // What a swarm keeps of its seeds, read back where it goes on: all of it, of the same swarm alone.
 #include "test_kit.h"
 
+#include "model/sim_exit.h"
+#include "swarm/sim_case.h"
 #include "swarm/swarm_kept.h"
 
 #include <unistd.h>
@@ -302,6 +304,41 @@ static void pace_is_told_where_it_takes_long(void **state)
     }
 }
 
+static void read_case(const struct rig *rig, const char *oracles, struct sim_case_end *out)
+{
+    struct sim_child child = {0};
+    char path[SIM_CHILD_FOLDER_MAX + 16];
+    (void)snprintf(child.folder, sizeof(child.folder), "%s", rig->options.out);
+    (void)snprintf(path, sizeof(path), "%s/run.json", child.folder);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    assert_true(fprintf(file, "{\"oracles\": [%s]}", oracles) > 0);
+    assert_int_equal(fclose(file), 0);
+    sim_case_read(&child, SIM_EXIT_FAILED << 8, out); // as waitpid has it
+    assert_int_equal(unlink(path), 0);
+}
+
+// The one that broke it, of the invariant that is told; where none is named, none is.
+static void a_device_that_broke_it_is_read(void **state)
+{
+    const struct rig *rig = *state;
+    struct sim_case_end end;
+    read_case(rig,
+              "{\"name\": \"once\", \"holds\": true, \"device\": null}, "
+              "{\"name\": \"ended\", \"holds\": false, \"device\": 421}",
+              &end);
+    assert_string_equal(end.broken, "ended");
+    assert_string_equal(end.device, "421");
+    read_case(rig,
+              "{\"name\": \"back\", \"holds\": false, \"device\": null}, "
+              "{\"name\": \"ended\", \"holds\": false, \"device\": 421}",
+              &end);
+    assert_string_equal(end.broken, "back");
+    assert_string_equal(end.device, "");
+    read_case(rig, "{\"name\": \"ended\", \"holds\": false}", &end); // of a version before
+    assert_string_equal(end.device, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -312,6 +349,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(counts_of_invariants_are_of_the_seeds, setup, teardown),
         cmocka_unit_test_setup_teardown(a_file_that_is_cut_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(a_seed_that_held_is_taken, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_device_that_broke_it_is_read, setup, teardown),
         cmocka_unit_test(pace_is_told_where_it_takes_long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -294,8 +294,8 @@ static void old_rows_are_read_and_trust_nobody(void **state)
     const struct gw_release *now = gw_catalog_find_rollout(rig.core, 0x36)->release;
     assert_true(now->trust_unproven);
     // Version 6 has neither a byte nor the interval behind the arm (1 + 8 + 8 + 8 + 4 + 2 + 8 + 2 +
-    // 2), nothing of verdicts in front of a statement, and a block, here empty, behind the task's
-    // name.
+    // 2), nothing of verdicts and of the cloud in front of a statement, and a block, here empty,
+    // behind the task's name.
     size_t named = WIRE_SHA256_BYTES + 1 + strlen(now->task);
     size_t rest = now->spec_bytes - 48 - named;
     size_t size = 43 + named + 1 + rest;
@@ -307,8 +307,9 @@ static void old_rows_are_read_and_trust_nobody(void **state)
     memcpy(bytes + 43 + named + 1, now->spec + 48 + named, rest);
     uint8_t *statement = (uint8_t *)memmem(bytes, size, "WLS1", 4) - 2; // behind its size
     size_t before = (size_t)(statement - bytes);
-    memmove(statement - NEWER_VERDICTS, statement, size - before);
-    size -= NEWER_VERDICTS;
+    const size_t newer = NEWER_VERDICTS + NEWER_CLOUD;
+    memmove(statement - newer, statement, size - before);
+    size -= newer;
     bytes[0] = 6;
     assert_int_equal(gw_release_new(bytes, size, &release, NULL), BASE_OK);
     assert_false(release->trust_unproven);

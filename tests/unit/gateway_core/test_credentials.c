@@ -618,6 +618,41 @@ static void test_table_against_a_list(void **state)
     gw_credentials_free(credentials);
 }
 
+static bool plain_with(struct gw_credentials *credentials, uint64_t device_id,
+                       enum gw_credential_state state, uint16_t tenant)
+{
+    const struct gw_credential credential = {.state = state, .tenant = tenant};
+    assert_true(gw_credentials_set(credentials, device_id, &credential));
+    return gw_credentials_plain(credentials);
+}
+
+// Walks over all devices look nobody up while this says so: it has to follow each change.
+static void test_plain_while_nobody_is_apart(void **state)
+{
+    (void)state;
+    struct gw_credentials *credentials = NULL;
+    assert_int_equal(gw_credentials_new(&(struct base_hash_key){1, 2}, &credentials), BASE_OK);
+    assert_true(gw_credentials_plain(credentials));
+    assert_true(plain_with(credentials, 1, GW_CREDENTIAL_TOKEN, GW_TENANT_DEFAULT));
+    assert_true(plain_with(credentials, 2, GW_CREDENTIAL_PENDING, GW_TENANT_DEFAULT));
+    assert_false(plain_with(credentials, 1, GW_CREDENTIAL_REVOKED, GW_TENANT_DEFAULT));
+    assert_false(plain_with(credentials, 1, GW_CREDENTIAL_REVOKED, GW_TENANT_DEFAULT));
+    assert_false(plain_with(credentials, 2, GW_CREDENTIAL_TOKEN, 7)); // two are
+    assert_false(plain_with(credentials, 1, GW_CREDENTIAL_NONE, GW_TENANT_DEFAULT));
+    assert_false(plain_with(credentials, 2, GW_CREDENTIAL_REVOKED, 7));
+    assert_false(plain_with(credentials, 2, GW_CREDENTIAL_NONE, 7)); // forgotten, in its tenant
+    assert_true(plain_with(credentials, 2, GW_CREDENTIAL_NONE, GW_TENANT_DEFAULT));
+    for (uint64_t id = 10; id < 200; id++) { // slots move as they grow
+        (void)plain_with(credentials, id, GW_CREDENTIAL_REVOKED, 3);
+    }
+    for (uint64_t id = 10; id < 200; id++) {
+        assert_false(gw_credentials_plain(credentials));
+        (void)plain_with(credentials, id, GW_CREDENTIAL_TOKEN, GW_TENANT_DEFAULT);
+    }
+    assert_true(gw_credentials_plain(credentials));
+    gw_credentials_free(credentials);
+}
+
 static void test_equal_secrets(void **state)
 {
     (void)state;
@@ -688,6 +723,7 @@ int main(void)
         cmocka_unit_test(test_certificates),
         cmocka_unit_test(test_tenants_are_kept_apart),
         cmocka_unit_test(test_table_against_a_list),
+        cmocka_unit_test(test_plain_while_nobody_is_apart),
         cmocka_unit_test(test_equal_secrets),
         cmocka_unit_test(test_dead_tokens_make_room),
     };

@@ -49,7 +49,11 @@ static struct gw_device_record full(void)
             .tries = 255,
             .bits = UINT16_MAX,
             .last_kind = 255,
-            .figures = {.heap_peak_bytes = UINT64_MAX >> 1, .left_out = UINT64_MAX >> 1},
+            .figures = {.heap_peak_bytes = UINT64_MAX,
+                        .left_out = UINT64_MAX,
+                        .privacy_refusals = UINT64_MAX,
+                        .cloud_counts = UINT64_MAX,
+                        .cloud_times = UINT64_MAX},
             .answered_s = UINT32_MAX,
             .failed_s = UINT32_MAX,
             .segment = UINT64_MAX,
@@ -85,6 +89,8 @@ static void check_same(const struct gw_device_record *a, const struct gw_device_
         assert_int_equal(x->last_kind, y->last_kind);
         assert_int_equal(x->figures.heap_peak_bytes, y->figures.heap_peak_bytes);
         assert_int_equal(x->figures.left_out, y->figures.left_out);
+        assert_int_equal(x->figures.cloud_counts, y->figures.cloud_counts);
+        assert_int_equal(x->figures.cloud_times, y->figures.cloud_times);
         assert_int_equal(x->answered_s, y->answered_s);
         assert_int_equal(x->failed_s, y->failed_s);
         assert_int_equal(x->segment, y->segment);

@@ -514,6 +514,24 @@ static void test_tally_transitions(void **state)
     gw_tally_free(tally);
 }
 
+// In bits the same as in sums, for whatever a device may have gone through.
+static void test_under_way_in_bits(void **state)
+{
+    (void)state;
+    uint32_t under_way = 0;
+    for (uint32_t bits = 0; bits <= UINT16_MAX; bits++) {
+        struct gw_rollout_counts one;
+        gw_tally_contribution((uint16_t)bits, &one);
+        const bool summed = one.offered != 0 && one.succeeded == 0 && one.failed == 0 &&
+                            one.not_applicable == 0 && one.rolled_back == 0;
+        if (gw_outcome_is_under_way(bits) != summed) {
+            fail_msg("bits %04x: %d in bits, %d in sums", (unsigned)bits, !summed, summed);
+        }
+        under_way += summed;
+    }
+    assert_int_equal(under_way, 1023); // any of ten other bits, and one at least
+}
+
 static void test_tally_timeouts_match_a_list(void **state)
 {
     (void)state;
@@ -563,6 +581,7 @@ int main(void)
         cmocka_unit_test(test_room_is_kept_whole),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_tally_transitions),
+        cmocka_unit_test(test_under_way_in_bits),
         cmocka_unit_test(test_tally_timeouts_match_a_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

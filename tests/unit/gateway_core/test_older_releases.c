@@ -117,6 +117,7 @@ static void with_verdicts(struct pol_stage *stage, uint32_t index)
     stage->guard_s = 5000;
     stage->on_fail = POL_ON_FAIL_HOLD;
     stage->on_pass = POL_ON_PASS_PAUSE;
+    stage->cloud = (struct pol_fallback_limits){600000, 700000, 80};
 }
 
 static const struct pol_stage *stage_of(const struct rig *rig)
@@ -149,6 +150,9 @@ static void test_stages_say_what_verdicts_do(void **state)
         assert_int_equal(stage->guard_s, 5000);
         assert_int_equal(stage->on_fail, POL_ON_FAIL_HOLD);
         assert_int_equal(stage->on_pass, POL_ON_PASS_PAUSE);
+        assert_int_equal(stage->cloud.min_kept_ppm, 600000);
+        assert_int_equal(stage->cloud.min_agreed_ppm, 700000);
+        assert_int_equal(stage->cloud.late_ms, 80);
         older_rollout(&rig, 1, versions[i], 0);
         rig_start(&rig);
         stage = stage_of(&rig);
@@ -159,6 +163,9 @@ static void test_stages_say_what_verdicts_do(void **state)
         assert_int_equal(stage->guard_s, says ? 5000 : 0);
         assert_int_equal(stage->on_fail, says ? POL_ON_FAIL_HOLD : POL_ON_FAIL_ROLL_BACK);
         assert_int_equal(stage->on_pass, says ? POL_ON_PASS_PAUSE : POL_ON_PASS_ADVANCE);
+        assert_int_equal(stage->cloud.min_kept_ppm, 0); // nothing is asked
+        assert_int_equal(stage->cloud.min_agreed_ppm, 0);
+        assert_int_equal(stage->cloud.late_ms, 0);
         assert_int_equal(stage->max_bucket, 10000);
         rig_done(&rig);
     }

@@ -311,7 +311,7 @@ static void test_callers_who_are_refused(void **state)
     }
 }
 
-// One path alone keeps both bodies open and may come early, and that with POST.
+// One path alone is the tunnel's and may come early, and one stays open for the core; with POST.
 static void test_the_tunnel(void **state)
 {
     struct rig rig;
@@ -322,9 +322,12 @@ static void test_the_tunnel(void **state)
     start(&rig);
     for (size_t i = 0; i < count; i++) {
         bool tunnel = base_str_equal(routes[i].path, BASE_STR("/v1/tunnel"));
+        bool stream = base_str_equal(routes[i].path,
+                                     BASE_STR("/inference.GRPCInferenceService/ModelStreamInfer"));
         exchange.route = &routes[i];
         assert_int_equal(gw_route_has(&exchange, GW_ROUTE_DUPLEX), tunnel);
         assert_int_equal(gw_route_has(&exchange, GW_ROUTE_EARLY), tunnel);
+        assert_int_equal(gw_route_has(&exchange, GW_ROUTE_OPEN), stream);
     }
     exchange.route = gw_route_find(rig.worker.worker, BASE_STR("/v1/tunnel"));
     exchange.request.method = GW_METHOD_GET;

@@ -15,13 +15,14 @@ static void test_states_follow_each_other_as_drawn(void **state)
         [GW_STREAM_HEADERS] = "headers",   [GW_STREAM_BODY] = "body",
         [GW_STREAM_HANDLING] = "handling", [GW_STREAM_REPLYING] = "replying",
         [GW_STREAM_HINTS] = "hints",       [GW_STREAM_TUNNEL] = "tunnel",
-        [GW_STREAM_CLOSED] = "closed",
+        [GW_STREAM_OPEN] = "open",         [GW_STREAM_CLOSED] = "closed",
     };
     static const char *const allowed[] = {
         "headers>body",   "headers>handling", "headers>replying", "headers>closed",
         "body>handling",  "body>replying",    "body>closed",      "handling>replying",
         "handling>hints", "handling>closed",  "handling>tunnel",  "replying>closed",
-        "hints>closed",   "tunnel>closed",
+        "hints>closed",   "tunnel>closed",    "handling>open",    "open>replying",
+        "open>closed",
     };
     for (int from = 0; from < GW_STREAM_STATE_COUNT; from++) {
         for (int to = 0; to < GW_STREAM_STATE_COUNT; to++) {
@@ -437,6 +438,20 @@ static void test_trailers_end_the_stream(void **state)
     nghttp2_hd_inflate_del(inflater);
 }
 
+// Who showed itself when a stream began is no stranger while it is open (overload.h).
+static void test_a_stream_that_stays_open_proves_its_connection(void **state)
+{
+    struct stream_rig *rig = *state;
+    assert_false(rig->worker->conns->proven);
+    stream_rig_request(rig, 1, "/test/open", 0);
+    assert_int_equal(stream_rig_frames(rig, NGHTTP2_HEADERS, 1), 1);
+    assert_int_equal(rig->worker->unfinished, 1); // it is open
+    assert_true(rig->worker->conns->proven);
+    stream_rig_frame(rig, NGHTTP2_DATA, END_STREAM, 1, "", 0);
+    assert_int_equal(rig->worker->unfinished, 0);
+    assert_true(rig->worker->conns->proven);
+}
+
 #define RIG_TEST(name)                                                                             \
     cmocka_unit_test_setup_teardown(name, stream_rig_set_up, stream_rig_tear_down)
 
@@ -452,6 +467,7 @@ int main(void)
                                         stream_rig_set_up_upstream, stream_rig_tear_down),
         RIG_TEST(test_trailers_end_the_stream),
         RIG_TEST(test_a_hint_stream_keeps_no_request),
+        RIG_TEST(test_a_stream_that_stays_open_proves_its_connection),
         RIG_TEST(test_a_stream_that_goes_while_the_core_works),
         RIG_TEST(test_a_connection_that_goes_while_the_core_works),
         RIG_TEST(test_a_late_answer_goes_out),

@@ -2,10 +2,12 @@
 // repeats, compressed bodies, quotas, and what each refusal says.
 #include "core_rig.h"
 #include "infer_kit.h"
+#include "open_rig.h"
 
 #include "base/alloc.h"
+#include "infer/codec/pb_out.h"
 #include "infer/device/device_call.h"
-#include "infer/infer_shelf.h"
+#include "infer/infer_private.h"
 #include "infer/rest/infer_http.h"
 #include "policy/bucket.h"
 #include "wire/cloud/tensor_call.h"
@@ -381,6 +383,203 @@ static void test_many_names(void **state)
     end(&world);
 }
 
+// ---- A device that shows itself and calls as other callers do
+
+#define SERVICE "/inference.GRPCInferenceService/"
+
+static void show_itself(struct gw_request *request, uint64_t device)
+{
+    request->has_certificate = true;
+    request->certificate_device = device;
+}
+
+static void json_make(struct world *world)
+{
+    static const char json[] = "{\"inputs\":[{\"name\":\"x\",\"datatype\":\"FP32\","
+                               "\"shape\":[1,3],\"data\":[1,2,3]}]}";
+    world->body_size = sizeof(json) - 1;
+    memcpy(world->body, json, world->body_size);
+}
+
+// A framed ModelInferRequest of one row.
+static void frame_make(struct world *world, const char *model)
+{
+    static const int64_t shape[2] = {1, 3};
+    static const float x[3] = {1, 2, 3};
+    struct base_arena arena;
+    struct gw_pb_out out;
+    struct base_str frame;
+    base_arena_init(&arena, base_alloc_heap(), 0, 0);
+    gw_pb_out_init(&out, &arena, 0);
+    gw_pb_text(&out, 1, base_str_of(model));
+    size_t mark = gw_pb_begin(&out, 5);
+    gw_pb_text(&out, 1, BASE_STR("x"));
+    gw_pb_text(&out, 2, BASE_STR("FP32"));
+    gw_pb_packed(&out, 3, shape, 2);
+    gw_pb_end(&out, mark);
+    memcpy(gw_pb_bytes(&out, 7, sizeof(x)), x, sizeof(x));
+    assert_int_equal(gw_pb_out_frame(&out, &frame), BASE_OK);
+    memcpy(world->body, frame.data, frame.size);
+    world->body_size = frame.size;
+    base_arena_done(&arena);
+}
+
+// Asks as the device; what is answered stays in the exchange.
+static void ask_itself(struct world *world, struct rig_exchange *exchange, const char *path,
+                       uint64_t device)
+{
+    struct gw_request *request = &exchange->exchange.request;
+    rig_exchange_init(exchange, GW_METHOD_POST, path);
+    request->body = world->body;
+    request->body_bytes = world->body_size;
+    request->content_type = base_str_of(world->type);
+    show_itself(request, device);
+    gw_core_handle(world->rig.worker.worker, &exchange->exchange);
+    wait_for(world, exchange);
+}
+
+static int status_itself(struct world *world, const char *path, uint64_t device)
+{
+    struct rig_exchange exchange;
+    ask_itself(world, &exchange, path, device);
+    int status = exchange.exchange.reply.status;
+    assert_int_equal(rig_header(&exchange, "retry-after").size > 0, status == 429);
+    rig_exchange_done(&exchange);
+    return status;
+}
+
+static void expect_grpc(struct world *world, const char *status, bool pushed_back)
+{
+    struct rig_exchange exchange;
+    ask_itself(world, &exchange, SERVICE "ModelInfer", 5);
+    const struct gw_reply *reply = &exchange.exchange.reply;
+    struct base_str is =
+        reply->trailer_count > 0 ? reply->trailers[0].value : rig_header(&exchange, "grpc-status");
+    assert_true(base_str_equal(is, base_str_of(status)));
+    assert_int_equal(rig_header(&exchange, "grpc-retry-pushback-ms").size > 0, pushed_back);
+    rig_exchange_done(&exchange);
+}
+
+// The quota is the device's, in whichever form it calls: what it used up in one it has in none.
+static void test_a_device_is_charged_in_every_form(void **state)
+{
+    (void)state;
+    static struct world world;
+    struct rig_exchange exchange;
+    begin(&world, 3);
+    world.type = "application/json";
+    json_make(&world);
+    assert_int_equal(status_itself(&world, "/v2/models/none/infer", 5), 404); // given back
+    assert_int_equal(figures(&world).given_back, 1);
+    assert_int_equal(status_itself(&world, PATH, 5), 200);
+    world.type = "application/grpc";
+    frame_make(&world, "none");
+    expect_grpc(&world, "5", false); // given back
+    assert_int_equal(figures(&world).given_back, 2);
+    frame_make(&world, "m");
+    expect_grpc(&world, "0", false);
+    expect_grpc(&world, "0", false);
+    expect_grpc(&world, "8", true);
+    world.type = "application/json";
+    json_make(&world);
+    assert_int_equal(status_itself(&world, PATH, 5), 429);
+    assert_int_equal(status_itself(&world, PATH, 6), 200); // another device
+    world.type = WIRE_TENSOR_TYPE;
+    body_make(&world, "x", 1);
+    ask_itself(&world, &exchange, PATH, 5);
+    assert_int_equal(exchange.exchange.reply.status, 429);
+    assert_true(base_str_equal(rig_header(&exchange, WIRE_CLOUD_REASON), BASE_STR("quota")));
+    rig_exchange_done(&exchange);
+    assert_int_equal(runs_of_model(&world), 4);
+    assert_int_equal(figures(&world).let[GW_DEVICE_OVER], 3);
+    end(&world);
+}
+
+// Each message of a stream is a call of the device, and so are those of its next stream.
+static void test_a_device_is_charged_for_each_message(void **state)
+{
+    (void)state;
+    static struct world world;
+    begin(&world, 3);
+    frame_make(&world, "m");
+    for (uint32_t k = 0; k < 2; k++) {
+        struct open_rig open;
+        assert_true(open_rig_start_as(&open, &world.rig, 5));
+        for (uint32_t i = 0; i < 2; i++) {
+            assert_int_equal(open_rig_write(&open, world.body, world.body_size), world.body_size);
+        }
+        open.calls->input_ended(&open.exchange.exchange);
+        open_rig_drain(&open, &world.rig);
+        assert_true(base_str_equal(open_rig_status(&open), BASE_STR("0")));
+        bool refused = memmem(open.answers.data, open.answers.size, GW_DEVICE_OVER_TEXT,
+                              strlen(GW_DEVICE_OVER_TEXT)) != NULL;
+        assert_int_equal(refused, k == 1);
+        open_rig_done(&open);
+    }
+    assert_int_equal(runs_of_model(&world), 3);
+    assert_int_equal(figures(&world).let[GW_DEVICE_OVER], 1);
+    end(&world);
+}
+
+// A tenant that had its quota costs its devices nothing.
+static void test_a_tenants_refusal_costs_a_device_nothing(void **state)
+{
+    (void)state;
+    static struct world world;
+    begin_with(&world, 5, 1);
+    world.type = "application/json";
+    json_make(&world);
+    assert_int_equal(status_itself(&world, PATH, 5), 200);
+    for (uint32_t i = 0; i < 10; i++) {
+        assert_int_equal(status_itself(&world, PATH, 5), 429);
+    }
+    assert_int_equal(figures(&world).let[GW_DEVICE_OVER], 0);
+    assert_int_equal(figures(&world).given_back, 10);
+    end(&world);
+}
+
+// No instance of the model runs while it is held.
+static void hold(struct world *world, bool held)
+{
+    pthread_mutex_lock(&world->service->lock);
+    struct gw_infer_version *version =
+        gw_infer_find(world->service, BASE_STR("m"), BASE_STR(""), NULL);
+    version->running += held ? version->instances : -version->instances;
+    pthread_cond_broadcast(&world->service->work);
+    pthread_mutex_unlock(&world->service->lock);
+}
+
+// A call that found no place in the queue did not run: its device may call once more.
+static void test_a_full_queue_costs_nothing(void **state)
+{
+    (void)state;
+    static struct world world;
+    struct base_error error = {0};
+    struct rig_exchange first;
+    struct rig_exchange second;
+    begin(&world, 2);
+    infer_kit_text(&world.kit, "m/model.conf", "queue = 1\n");
+    assert_int_equal(gw_infer_load(world.service, BASE_STR("m"), &error), BASE_OK);
+    body_make(&world, "x", 1);
+    world.type = WIRE_TENSOR_TYPE;
+    hold(&world, true);
+    begin_asking(&world, &first, PATH, KEY, DEVICE);
+    ask(&world, &second, PATH, OTHER_KEY, WIRE_TENSOR_TYPE);
+    assert_false(first.finished);
+    assert_int_equal(second.exchange.reply.status, 429);
+    assert_true(base_str_equal(rig_header(&second, WIRE_CLOUD_REASON), BASE_STR("busy")));
+    assert_true(rig_header(&second, "retry-after").size > 0);
+    rig_exchange_done(&second);
+    assert_int_equal(figures(&world).given_back, 1);
+    hold(&world, false);
+    wait_for(&world, &first);
+    answered(&first, 1);
+    assert_int_equal(status_of(&world, PATH, OTHER_KEY, DEVICE), 200);
+    assert_int_equal(status_of(&world, PATH, "", DEVICE), 429); // both are spent
+    assert_int_equal(figures(&world).given_back, 1);
+    end(&world);
+}
+
 // A body of more than a call may have is refused before it is charged, packed or not.
 static void test_large_bodies(void **state)
 {
@@ -489,6 +688,10 @@ int main(void)
         cmocka_unit_test(test_a_repeat_that_comes_early),
         cmocka_unit_test(test_a_repeat_that_does_not_run),
         cmocka_unit_test(test_many_names),
+        cmocka_unit_test(test_a_device_is_charged_in_every_form),
+        cmocka_unit_test(test_a_device_is_charged_for_each_message),
+        cmocka_unit_test(test_a_tenants_refusal_costs_a_device_nothing),
+        cmocka_unit_test(test_a_full_queue_costs_nothing),
         cmocka_unit_test(test_large_bodies),
         cmocka_unit_test(test_metrics),
         cmocka_unit_test(test_a_device_stays_on_one_version),

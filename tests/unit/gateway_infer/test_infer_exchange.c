@@ -1,14 +1,16 @@
 // The service behind the gateway's core, without sockets: large bodies are read on the service's
-// threads and not on the worker's, and each method of gRPC answers when memory runs out at every
-// place in turn.
+// threads and not on the worker's, each method of gRPC answers when memory runs out at every place
+// in turn, and whom a call counts for in a release.
 #include "core_rig.h"
 #include "failing_heap.h"
 #include "infer_kit.h"
 
 #include "base/alloc.h"
+#include "base/buffer.h"
 #include "infer/codec/pb_out.h"
 #include "infer/infer_exchange.h"
 #include "infer/rest/infer_http.h"
+#include "infer/rest/infer_text.h"
 
 #define SERVICE "/inference.GRPCInferenceService/"
 
@@ -138,6 +140,79 @@ static void test_where_bodies_are_read(void **state)
     end(&world);
 }
 
+static void add_line(void *ctx, const char *text)
+{
+    assert_int_equal(base_buffer_add(ctx, text, strlen(text)), BASE_OK);
+}
+
+// A body that is none counts for the model of its path, wherever it was read; a message that says
+// no model counts for none.
+static void test_malformed_calls_are_counted(void **state)
+{
+    struct world world;
+    struct base_buffer lines;
+    (void)state;
+    begin(&world);
+    const size_t large = GW_INFER_READ_HERE_MAX + 1;
+    char *blanks = base_arena_alloc(&world.arena, large);
+    memset(blanks, ' ', large);
+    check_where(&world, "/v2/models/m/infer", (struct base_str){blanks, 1}, true);
+    check_where(&world, "/v2/models/m/versions/1/infer", (struct base_str){blanks, large}, false);
+    check_where(&world, SERVICE "ModelInfer", BASE_STR("\0\0\0\0\1\xff"), true);
+    base_buffer_init(&lines, base_alloc_heap(), 65536);
+    gw_infer_metrics(world.service, add_line, &lines);
+    assert_true(says((struct base_str){(const char *)lines.data, lines.size},
+                     "walle_infer_calls_total{model=\"m\",version=\"1\",result=\"invalid\"} 2\n"));
+    base_buffer_done(&lines);
+    end(&world);
+}
+
+// ---- What an answer keeps
+
+// Of a call that is answered: all but the answer is given back, and that takes about its size.
+static void check_kept(struct world *world, const char *path, struct base_str body)
+{
+    struct rig_exchange exchange;
+    ask(&exchange, path, body);
+    rig_run(&world->rig, &exchange);
+    const struct gw_infer_exchange *call = exchange.exchange.keeper;
+    size_t bytes = exchange.exchange.reply.body_bytes;
+    assert_int_equal(exchange.exchange.reply.status, 200);
+    assert_null(call->arena.chunk);
+    if (bytes <= GW_INFER_SMALL_ANSWER) {
+        assert_null(call->written.chunk);
+    } else if (call->written.used_bytes < bytes || call->written.used_bytes > 2 * bytes + 1) {
+        fail_msg("%zu bytes for an answer of %zu", call->written.used_bytes, bytes);
+    }
+    rig_exchange_done(&exchange);
+}
+
+static struct base_str infer_json(struct world *world, uint32_t rows)
+{
+    static const char head[] = "{\"inputs\":[{\"name\":\"x\",\"datatype\":\"FP32\",\"shape\":[";
+    size_t room = sizeof(head) + 64 + rows * (sizeof("0,0,0,") - 1);
+    char *text = base_arena_alloc(&world->arena, room);
+    int size = snprintf(text, room, "%s%u,3],\"data\":[", head, rows);
+    for (uint32_t i = 0; i < rows; i++) {
+        size += snprintf(text + size, room - (size_t)size, "%s0,0,0", i > 0 ? "," : "");
+    }
+    size += snprintf(text + size, room - (size_t)size, "]}]}");
+    return (struct base_str){text, (size_t)size};
+}
+
+static void test_an_answer_keeps_nothing_else(void **state)
+{
+    static const uint32_t rows[] = {1, 500, 6000}; // small; read here; read by another thread
+    struct world world;
+    (void)state;
+    begin(&world);
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        check_kept(&world, SERVICE "ModelInfer", infer_frame(&world, rows[i]));
+        check_kept(&world, "/v2/models/m/infer", infer_json(&world, rows[i]));
+    }
+    end(&world);
+}
+
 // ---- No memory
 
 // Whether an allocation failed.
@@ -197,11 +272,65 @@ static void test_no_memory(void **state)
     end(&world);
 }
 
+// ---- Whom a call counts for
+
+// Of a call that shows `head`, over a connection of `peer`, with all that a caller may choose.
+static uint64_t who_of(struct world *world, struct gw_head head, uint64_t peer, const char *chosen)
+{
+    static const struct gw_infer_protocol protocol;
+    struct rig_exchange exchange;
+    struct gw_request *request = &exchange.exchange.request;
+    rig_exchange_init(&exchange, GW_METHOD_POST, "/v2/models/m/infer");
+    request->peer = peer;
+    request->idempotency_key = base_str_of(chosen);
+    request->credential = base_str_of(chosen);
+    request->authorization = base_str_of(chosen);
+    const struct gw_infer_exchange *self = gw_infer_exchange_new(
+        world->service, world->rig.worker.worker, &exchange.exchange, &head, &protocol);
+    assert_non_null(self);
+    uint64_t who = self->ticket.who;
+    rig_exchange_done(&exchange);
+    assert_true(who != 0);
+    return who;
+}
+
+// For what was proven, or else for its connection: never for what anybody may choose. A device and
+// an operator of one number are two, and so are they and an address.
+static void test_whom_a_call_counts_for(void **state)
+{
+    static const struct gw_head nobody = {.id = 5, .proof = GW_PROOF_NONE};
+    static const struct gw_head device = {.id = 5, .proof = GW_PROOF_CREDENTIAL};
+    static const struct gw_head certified = {.id = 5, .proof = GW_PROOF_CERTIFICATE};
+    static const struct gw_head operator_of = {.id = 5, .proof = GW_PROOF_TOKEN};
+    const struct gw_head others[] = {{.id = 6, .proof = GW_PROOF_CREDENTIAL},
+                                     {.id = 6, .proof = GW_PROOF_TOKEN}};
+    struct world world;
+    (void)state;
+    begin(&world);
+    const uint64_t whos[] = {who_of(&world, nobody, 5, ""),    who_of(&world, nobody, 6, ""),
+                             who_of(&world, device, 5, ""),    who_of(&world, operator_of, 5, ""),
+                             who_of(&world, others[0], 5, ""), who_of(&world, others[1], 5, "")};
+    for (size_t i = 0; i < TEST_COUNT(whos); i++) {
+        for (size_t k = 0; k < i; k++) {
+            assert_true(whos[i] != whos[k]);
+        }
+    }
+    const struct gw_head named = {.id = 7, .proof = GW_PROOF_NONE};
+    assert_true(who_of(&world, named, 5, "chosen") == whos[0]);
+    assert_true(who_of(&world, device, 6, "chosen") == whos[2]);
+    assert_true(who_of(&world, certified, 7, "chosen") == whos[2]);
+    assert_true(who_of(&world, operator_of, 6, "chosen") == whos[3]);
+    end(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_where_bodies_are_read),
+        cmocka_unit_test(test_malformed_calls_are_counted),
+        cmocka_unit_test(test_an_answer_keeps_nothing_else),
         cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_whom_a_call_counts_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,8 @@
 // put together, deadlines, callers that go, queues that are full, models that come and go.
 #include "infer_ask.h"
 
+#include "infer/infer_private.h"
+
 static void test_calls_are_put_together(void **state)
 {
     struct world world;
@@ -33,6 +35,45 @@ static void test_calls_are_put_together(void **state)
     assert_int_equal(rows[0].figures.rows, 180);
     assert_true(rows[0].figures.batches >= 3 && rows[0].figures.batches < TEST_COUNT(asks));
     for (uint32_t i = 0; i < TEST_COUNT(asks); i++) {
+        ask_free(asks[i]);
+    }
+    end(&world);
+}
+
+// Where a batch was measured to pay nothing, calls go one by one, and none waits for others.
+static void test_batches_that_do_not_pay(void **state)
+{
+    struct world world;
+    struct ask *asks[6];
+    struct base_error error = {0};
+    (void)state;
+    begin(&world);
+    infer_kit_add(&world.kit, "m", "1", NULL);
+    infer_kit_text(&world.kit, "m/model.conf", "max_batch = 4\nbatch_delay_us = 1000000\n");
+    start(&world, 1);
+    for (uint32_t i = 0; i < TEST_COUNT(asks); i++) {
+        asks[i] = ask_new(&world, "m", 1);
+    }
+    gw_infer_submit(world.service, &asks[0]->ticket); // alone, when its delay is over
+    wait_for(&world.seen, 1);
+    pthread_mutex_lock(&world.service->lock);
+    struct gw_infer_version *version =
+        gw_infer_find(world.service, BASE_STR("m"), (struct base_str){0}, &error);
+    uint64_t shape = asks[0]->ticket.wait.shape;
+    for (uint32_t i = 0; i < 3 * GW_INFER_COST_TRIALS; i++) {
+        uint32_t rows = 1u << i % 3;
+        gw_infer_cost_add(&version->costs, shape, rows, 1000000 * (uint64_t)rows * rows);
+    }
+    pthread_mutex_unlock(&world.service->lock);
+    for (uint32_t i = 1; i < TEST_COUNT(asks); i++) {
+        gw_infer_submit(world.service, &asks[i]->ticket);
+    }
+    wait_for(&world.seen, TEST_COUNT(asks));
+    pthread_mutex_lock(&world.service->lock);
+    assert_int_equal(version->figures.batches, TEST_COUNT(asks));
+    pthread_mutex_unlock(&world.service->lock);
+    for (uint32_t i = 0; i < TEST_COUNT(asks); i++) {
+        check_relu(asks[i]);
         ask_free(asks[i]);
     }
     end(&world);
@@ -77,6 +118,8 @@ static void test_wrong_calls(void **state)
     ask->call.wishes = (struct gw_infer_wish *)(uintptr_t)&wish;
     ask->call.wish_count = 1;
     expect(&world, ask, BASE_ERR_INVALID, "output 'z': the model has none of this name");
+    assert_int_equal(figures_of(&world, "m").invalid, 5); // not those that name no version
+    assert_int_equal(figures_of(&world, "m").failed + figures_of(&world, "m").refused, 0);
     end(&world);
 }
 
@@ -471,6 +514,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_calls_are_put_together),
+        cmocka_unit_test(test_batches_that_do_not_pay),
         cmocka_unit_test(test_wrong_calls),
         cmocka_unit_test(test_deadlines),
         cmocka_unit_test(test_deadlines_that_nothing_meets),

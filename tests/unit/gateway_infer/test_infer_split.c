@@ -120,12 +120,14 @@ static void test_callers_count_so_often(void **state)
         assert_int_equal(counted, per_caller > 0 ? per_caller : 100);
         assert_int_equal(most.good, per_caller > 0 ? 4 : 0);
         assert_int_equal(most.bad, per_caller > 0 ? 3 : 0);
+        assert_int_equal(most.callers, per_caller > 0 ? 1 : 0);
         assert_true(gw_infer_callers_count(callers, GW_INFER_COUNTED_SHADOW, 1, true, &other));
         counted = 0;
         for (uint64_t who = 2; who < 1002; who++) { // most of them in slots of their own
             counted += gw_infer_callers_count(callers, GW_INFER_COUNTED_SERVING, who, true, &most);
         }
         assert_in_range(counted, 990, 1000);
+        assert_in_range(most.callers, per_caller > 0 ? 900 : 0, per_caller > 0 ? 1001 : 0);
     }
     // More callers than slots: as often as all slots may, and no more.
     gw_infer_callers_init(callers, &key, 2);

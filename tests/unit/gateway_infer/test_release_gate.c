@@ -264,6 +264,47 @@ static void test_the_worst_decides(void **state)
     free(game);
 }
 
+// Of 1,000 calls of the candidate, where the serving version fails none, so many failures stop it.
+static uint32_t failures_that_stop(const char *body)
+{
+    uint32_t failed = 0;
+    enum pol_verdict verdict = POL_VERDICT_NO_DATA;
+    while (verdict != POL_VERDICT_FAIL && failed < 1000) {
+        struct game *game = game_new(body);
+        failed++;
+        calls(&game->trial.serving, 1000, 0, 1000);
+        calls(&game->trial.candidate, 1000, failed, 1000);
+        game->trial.agreed = 1000;
+        verdict = judge(game, SECOND_US)->verdict;
+        assert_true(verdict != POL_VERDICT_FAIL || game->look.decided == GW_RELEASE_ERRORS);
+        free(game);
+    }
+    return failed;
+}
+
+// The chance to stop a good version is of all questions together: the more are asked, the more each
+// of them has to see.
+static void test_each_question_has_its_share(void **state)
+{
+    static const char *const bodies[] = {
+        "{\"stages\": [{\"share\": 0.5, \"max_slow\": 0}]}",
+        "{\"stages\": [{\"share\": 0.5}]}",
+        "{\"stages\": [{\"share\": 0.5, \"shadow\": 1}]}",
+    };
+    (void)state;
+    uint32_t before = 0;
+    for (uint32_t i = 0; i < TEST_COUNT(bodies); i++) {
+        uint32_t failed = failures_that_stop(bodies[i]);
+        print_message("  %u questions: %u failures\n", i + 1, failed);
+        assert_true(failed > before);
+        before = failed;
+        struct game *game = game_new(bodies[i]);
+        (void)judge(game, SECOND_US);
+        assert_int_equal(game->stages[0].gate.alpha_ppm, GW_RELEASE_ALPHA_PPM / (i + 1));
+        free(game);
+    }
+}
+
 // What one caller did alone neither stops a stage nor lets it pass; the same of many does.
 static void test_one_caller_decides_nothing(void **state)
 {
@@ -274,15 +315,15 @@ static void test_one_caller_decides_nothing(void **state)
         struct gw_infer_most serving_most;
         enum pol_verdict verdict;
     } cases[] = {
-        {3000, 100, 0, {50, 5}, 0, {50, 0}, POL_VERDICT_FAIL},
-        {3000, 100, 0, {0, 100}, 0, {50, 0}, POL_VERDICT_INCONCLUSIVE},
-        {300, 50, 0, {0, 50}, 0, {50, 0}, POL_VERDICT_INCONCLUSIVE},
-        {3000, 0, 150, {20, 0}, 0, {50, 0}, POL_VERDICT_FAIL},
-        {3000, 0, 150, {150, 0}, 0, {50, 0}, POL_VERDICT_INCONCLUSIVE},
-        {4000, 0, 0, {50, 0}, 0, {50, 0}, POL_VERDICT_PASS},
-        {4000, 0, 0, {3900, 0}, 0, {50, 0}, POL_VERDICT_INCONCLUSIVE},
-        {4000, 60, 0, {50, 5}, 200, {50, 5}, POL_VERDICT_PASS},
-        {4000, 60, 0, {50, 5}, 200, {50, 200}, POL_VERDICT_INCONCLUSIVE},
+        {3000, 100, 0, {50, 5, 7}, 0, {50, 0, 7}, POL_VERDICT_FAIL},
+        {3000, 100, 0, {0, 100, 7}, 0, {50, 0, 7}, POL_VERDICT_INCONCLUSIVE},
+        {300, 50, 0, {0, 50, 7}, 0, {50, 0, 7}, POL_VERDICT_INCONCLUSIVE},
+        {3000, 0, 150, {20, 0, 7}, 0, {50, 0, 7}, POL_VERDICT_FAIL},
+        {3000, 0, 150, {150, 0, 7}, 0, {50, 0, 7}, POL_VERDICT_INCONCLUSIVE},
+        {4000, 0, 0, {50, 0, 7}, 0, {50, 0, 7}, POL_VERDICT_PASS},
+        {4000, 0, 0, {3900, 0, 7}, 0, {50, 0, 7}, POL_VERDICT_INCONCLUSIVE},
+        {4000, 60, 0, {50, 5, 7}, 200, {50, 5, 7}, POL_VERDICT_PASS},
+        {4000, 60, 0, {50, 5, 7}, 200, {50, 200, 7}, POL_VERDICT_INCONCLUSIVE},
     };
     (void)state;
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
@@ -298,6 +339,8 @@ static void test_one_caller_decides_nothing(void **state)
         }
         assert_int_equal(game->look.decision.action == POL_ACTION_HOLD,
                          verdict == POL_VERDICT_INCONCLUSIVE);
+        assert_int_equal(game->look.answers[GW_RELEASE_ERRORS].most.callers, 7);
+        assert_int_equal(game->look.answers[GW_RELEASE_SLOW].most.callers, 7);
         free(game);
     }
     for (uint32_t one = 0; one < 2; one++) {
@@ -305,7 +348,7 @@ static void test_one_caller_decides_nothing(void **state)
             game_new("{\"stages\": [{\"shadow\": 1, \"min_s\": 0}, {\"share\": 0.5}]}");
         game->trial.agreed = 900;
         game->trial.differed = 100;
-        game->trial.shadows_most = (struct gw_infer_most){50, one ? 100 : 5};
+        game->trial.shadows_most = (struct gw_infer_most){50, one ? 100 : 5, 7};
         assert_int_equal(judge(game, SECOND_US)->verdict,
                          one ? POL_VERDICT_INCONCLUSIVE : POL_VERDICT_FAIL);
         free(game);
@@ -398,6 +441,7 @@ int main(void)
         cmocka_unit_test(test_no_control),
         cmocka_unit_test(test_shadows),
         cmocka_unit_test(test_the_worst_decides),
+        cmocka_unit_test(test_each_question_has_its_share),
         cmocka_unit_test(test_one_caller_decides_nothing),
         cmocka_unit_test(test_one_caller_makes_no_p99),
         cmocka_unit_test(test_rows),

@@ -6,7 +6,7 @@
 // come from the table; heads are those that the compiler would write.
 #include "vm_kit.h"
 
-#include "vm/mpy_check.h"
+#include "vm/mpy/mpy_check.h"
 
 #include "py/bc0.h"
 #include "py/runtime0.h"

@@ -183,8 +183,7 @@ static void a_session_is_planned_ahead(void **state)
                                   .wanted = wanted,
                                   .wanted_count = 1,
                                   .memory_bytes_max = MEMORY_MAX,
-                                  .place = into,
-                                  .ctx = y};
+                                  .place = {into, y}};
     nn_nonzero(&cut);
     open_store(0);
     struct dev_model *model = must_get(&models[0]);

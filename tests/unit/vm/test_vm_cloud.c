@@ -9,6 +9,7 @@ struct host {
     struct dev_vm_cloud_port port;
     enum wire_cloud_why why;
     const char *detail;
+    uint64_t virtual_us;
     uint32_t calls;
     uint32_t deadline_ms;
     uint32_t priority;
@@ -49,6 +50,7 @@ static enum wire_cloud_why infer(void *ctx, const struct dev_vm_cloud_call *call
     (void)snprintf(host->model, sizeof(host->model), "%.*s", (int)call->model.size,
                    call->model.data);
     (void)snprintf(out_end->detail, sizeof(out_end->detail), "%s", host->detail);
+    out_end->virtual_us = host->virtual_us;
     out_end->answer = host->answer;
     out_end->size = host->answer_size > 0 ? host->answer_size
                                           : echo(&parsed, host->answer, sizeof(host->answer));
@@ -265,6 +267,48 @@ static void test_decide(void **state)
            "walle.cloud: battery is out of its range");
 }
 
+static void counted(struct host *host, const char *source, struct wire_cloud_counts want)
+{
+    kit_run_source(&host->kit, source);
+    kit_ended(&host->kit, DEV_VM_FINISHED);
+    const struct wire_cloud_counts *got = &host->kit.result.cloud;
+    assert_int_equal(got->asked, want.asked);
+    assert_int_equal(got->sent, want.sent);
+    assert_int_equal(got->answered, want.answered);
+    assert_int_equal(got->differed, want.differed);
+    assert_memory_equal(got->times, want.times, sizeof(want.times));
+}
+
+// A decision is one however it is made; sent is what the rule wanted answered, and what the cloud
+// had no time for is that, too; agreed() is said once of an answer.
+static void test_counts(void **state)
+{
+    struct host *host = *state;
+    host->virtual_us = 300000;
+    const struct wire_cloud_counts none = {.asked = 0};
+    counted(host, "print(1)\n", none);
+    counted(host, LINE "for i in range(10): cloud.decide(i / 10, {'threshold': .5})\n",
+            (struct wire_cloud_counts){.asked = 10});
+    counted(host,
+            LINE
+            "for i in range(10):\n  ask, why = cloud.decide(i / 10, {'threshold': .5})\n"
+            "  if ask:\n    cloud.infer('big', {})\n    cloud.agreed(i > 1)\n"
+            "cloud.infer('big', {})\ncloud.infer('big', {})\n", // it was decided for one of them
+            (struct wire_cloud_counts){11, 7, 7, 2, {[4] = 7}});
+    const char *call = LINE "cloud.infer('big', {}, on_fail=None)\n";
+    host->why = WIRE_CLOUD_QUOTA;
+    counted(host, call, (struct wire_cloud_counts){.asked = 1, .sent = 1});
+    host->why = WIRE_CLOUD_OFFLINE;
+    counted(host, call, (struct wire_cloud_counts){.asked = 1});
+    const char *told = "walle.cloud: agreed() is said once of a call that was answered";
+    raises(host, LINE "cloud.infer('big', {}, on_fail=None)\ncloud.agreed(True)\n", "ValueError",
+           told);
+    host->why = WIRE_CLOUD_ANSWERED;
+    raises(host, LINE "cloud.agreed(True)\n", "ValueError", told);
+    raises(host, LINE "cloud.infer('big', {})\ncloud.agreed(True)\ncloud.agreed(True)\n",
+           "ValueError", told);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -276,6 +320,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_budget, setup, teardown),
         cmocka_unit_test_setup_teardown(test_decide, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_counts, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,6 +45,113 @@ static void test_errors_have_a_line(void **state)
     }
 }
 
+// What the Python of whoever wrote it takes, and a device's does not, is named.
+static void test_newer_syntax_is_named(void **state)
+{
+    static const struct {
+        const char *source;
+        uint32_t line;
+        const char *what;
+    } cases[] = {
+        {"x = 1\nmatch x:\n    case 1:\n        pass\n", 2,
+         "match statement (Python 3.10): use if and elif"},
+        {"match (x, y):\n    case _: pass\n", 1, "match statement (Python 3.10): use if and elif"},
+        {"type X = int\n", 1, "type statement (Python 3.12)"},
+        {"try:\n    x\nexcept* ValueError:\n    pass\n", 3, "except* (Python 3.11)"},
+        {"try:\n    x\nexcept A, B:\n    pass\n", 3,
+         "except of several names without brackets: except (A, B)"},
+        {"\n\ndef f[T](x): pass\n", 3, "type parameters in brackets (Python 3.12)"},
+        {"class A[T]: pass\n", 1, "type parameters in brackets (Python 3.12)"},
+        {"def f(a, /, b): pass\n", 1,
+         "positional-only parameters, a \"/\" among them (Python 3.8)"},
+        {"f = lambda a, /: a\n", 1, "positional-only parameters, a \"/\" among them (Python 3.8)"},
+        {"with (open(a) as f,\n      open(b) as g):\n    pass\n", 1,
+         "brackets around what a with opens (Python 3.10)"},
+        {"while True: print 'a'\n", 1,
+         "print or exec statement (Python 2): print(...) is a function"},
+        {"async def f():\n    return [i async for i in a]\n", 2,
+         "async for in a comprehension (Python 3.6)"},
+        {"x = t'{a}'\n", 1, "t-strings (Python 3.14)"},
+        {"@a[0].b\ndef f(): pass\n", 1, "decorator that is no name, or a call of one (Python 3.9)"},
+        {"x = {**a}\n", 1, "** in a dict (Python 3.5): use dict.update"},
+        {"x = [*a, *b]\n", 1,
+         "* in a list, tuple, set, return or index (Python 3.5): use + or extend"},
+        {"def f():\n    return *a, 1\n", 2,
+         "* in a list, tuple, set, return or index (Python 3.5): use + or extend"},
+        {"x := 2\n", 1, ":= at this place"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct base_error error;
+        char want[BASE_ERROR_TEXT_MAX];
+        (void)snprintf(want, sizeof(want), "SyntaxError: a device's Python has no %s",
+                       cases[i].what);
+        assert_int_equal(compile(cases[i].source, &error), BASE_ERR_INVALID);
+        assert_string_equal(error.text, want);
+        if (error.line != cases[i].line) {
+            fail_msg("%s: line %u, not %u", cases[i].source, error.line, cases[i].line);
+        }
+    }
+}
+
+// ... and what it does take, of what is often thought to be missing.
+static void test_newer_syntax_that_there_is(void **state)
+{
+    static const char *const sources[] = {
+        "if (n := len('a')) > 0: pass\n",
+        "x = f\"{'a'!r:>{8}}{1 + 1}\"\n",
+        "a = {'b': 1}\nx = f'{a['b']}'\n",
+        "def f(a: int = 1, *b, c=2, **d) -> int: pass\nf(*[1], *[2], **{'c': 1}, **{})\n",
+        "x: int = 1_000\n",
+        "match = 1\ntype = match\ncase = {match: type}\nprint(match)\n",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
+        struct base_error error;
+        if (compile(sources[i], &error) != BASE_OK) {
+            fail_msg("%s: %s", sources[i], error.text);
+        }
+    }
+}
+
+static void test_members_are_told(void **state)
+{
+    static const struct {
+        const char *source;
+        const char *told; // "path:line "
+    } cases[] = {
+        {"import walle, math\nfrom walle import np as n\nwalle.np.foo.bar(1)\nmath.sqrt(2)\n"
+         "n.sum(n.zeros(3))\nn.sum(1)\nx = walle.config['a'].b\n",
+         "walle.np.foo.bar:3 math.sqrt:4 walle.np.sum:5 walle.np.zeros:5 walle.config:7 "},
+        {"import math as m\ndef f(x):\n    return m.sin(x) if x else m.cos(x)\n",
+         "math.sin:3 math.cos:3 "},
+        {"from walle import np\nnp = 3\nnp.foo\n", ""},
+        {"import math\ndef f(math):\n    math.foo\n", ""},
+        {"import math\ntry:\n    math.foo\nexcept AttributeError:\n    math.bar\n", "math.bar:5 "},
+        {"import math\ntry:\n    math.foo\nfinally:\n    math.bar\n", "math.foo:3 math.bar:5 "},
+        {"import math\nif hasattr(math, 'x'):\n    math.x\n", ""},
+        {"if 1:\n    import math\nelse:\n    import cmath as math\nmath.pi\n", ""},
+        {"import math\na.math.x = 1\n", ""},
+        {"from math import *\nsqrt.foo\n", ""},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        static struct dev_vm_compiled told;
+        struct base_error error = {0};
+        char said[512] = "";
+        assert_int_equal(
+            dev_vm_compile_told(base_str_of(cases[i].source), BASE_STR("a.py"), &told, &error),
+            BASE_OK);
+        free(told.mpy);
+        for (uint32_t k = 0; k < told.member_count; k++) {
+            size_t used = strlen(said);
+            (void)snprintf(said + used, sizeof(said) - used, "%s:%u ", told.members[k].path,
+                           told.members[k].line);
+        }
+        assert_string_equal(said, cases[i].told);
+    }
+}
+
 static void test_what_compiles_loads(void **state)
 {
     static const struct {
@@ -534,6 +641,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_errors_have_a_line),
+        cmocka_unit_test(test_newer_syntax_is_named),
+        cmocka_unit_test(test_newer_syntax_that_there_is),
+        cmocka_unit_test(test_members_are_told),
         cmocka_unit_test(test_what_compiles_loads),
         cmocka_unit_test(test_hostile_source),
         cmocka_unit_test(test_long_numbers),

@@ -2,7 +2,7 @@
 // too. Scripts cannot tell, and neither can who reads the results.
 #include "vm_kit.h"
 
-#include "vm/mpy_check.h"
+#include "vm/mpy/mpy_check.h"
 #include "vm/vm_state.h"
 
 #include <pthread.h>

@@ -525,10 +525,37 @@ static void runs_cannot_see_each_other(void **state)
     assert_int_equal(after.sessions, before.sessions);
 }
 
+static uint64_t finish_us(const struct dev_vm_result *result)
+{
+    assert_true(result->prepare_us <= result->duration_us);
+    assert_true(result->model_us <= result->duration_us - result->prepare_us);
+    return result->duration_us - result->prepare_us - result->model_us;
+}
+
+// Until the first call, from there to the end of the last one, and what is left; a run's phases are
+// its own.
+static void the_phases_of_a_run(void **state)
+{
+    struct vm_kit *kit = *state;
+    kit_run_source(kit, "from walle import nn\nm = nn.load('chain.onnx')\n");
+    assert_int_equal(kit->result.prepare_us, kit->result.duration_us);
+    assert_int_equal(kit->result.model_us, 0);
+    kit_run_source(kit, "from walle import nn\nm = nn.load('chain.onnx')\n"
+                        "m(nn.tensor(bytes(4 * 40 * 40), (40, 40)))\n"
+                        "for i in range(100000):\n    pass\n");
+    assert_int_equal(kit->result.end, DEV_VM_FINISHED);
+    assert_true(kit->result.prepare_us > 0);
+    assert_true(kit->result.model_us > 1000);   // a thousand products of 40 by 40
+    assert_true(finish_us(&kit->result) > 200); // the loop
+    kit_run_source(kit, "for i in range(100000):\n    pass\n");
+    assert_int_equal(kit->result.prepare_us, kit->result.duration_us);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensors_of_numbers),
+        cmocka_unit_test(the_phases_of_a_run),
         cmocka_unit_test(tensors_of_bytes),
         cmocka_unit_test(tensors_refuse),
         cmocka_unit_test(a_model_by_place_and_by_name),

@@ -1,6 +1,6 @@
 // Every allocation of the process's heap failing in turn, alone and with all after it, while a
-// script loads and runs models: the run ends well or with the script's MemoryError, and nothing is
-// lost or held.
+// script loads, runs and trains models: the run ends well or with the script's MemoryError, and
+// nothing is lost or held.
 #include "failing_heap.h"
 #include "nn_models.h"
 
@@ -18,6 +18,9 @@ static const char source[] = "import walle\nfrom walle import nn\n"
                              "y = m([[1, 1, 1]] * 5)\n"
                              "y = m.run({'x': y})['y']\n"
                              "z = nn.load('cut.onnx')(y.reshape(-1))\n"
+                             "t = nn.Trainer(m, loss='mse', optimizer='adam', lr=1e-6)\n"
+                             "t.step([[1, 1, 1]], [[0, 0, 0]])\n"
+                             "assert len(t.export()) > 0 and t.predict([[1, 1, 1]]).size == 3\n"
                              "walle.result([y[4].tolist(), z.shape])\n";
 
 static void run_checked(struct vm_kit *kit)
@@ -71,6 +74,25 @@ static void every_allocation_fails_in_turn(void **state)
     }
 }
 
+// A VM takes three pieces: itself, the room with its guards, the heap in it. A heap of this size is
+// none that was kept of an earlier VM.
+static void a_vm_without_memory_is_none(void **state)
+{
+    (void)state;
+    for (int once = 0; once < 2; once++) {
+        for (size_t allowed = 0; allowed <= 3; allowed++) {
+            struct dev_vm *vm = NULL;
+            long before = failing_heap_live();
+            failing_heap_arm(allowed, once == 1);
+            enum base_status status = dev_vm_new(2048, &vm);
+            (void)failing_heap_disarm();
+            assert_int_equal(status, allowed < 3 ? BASE_ERR_NOMEM : BASE_OK);
+            dev_vm_free(vm);
+            assert_int_equal(failing_heap_live(), before);
+        }
+    }
+}
+
 static int setup(void **state)
 {
     static struct vm_kit kit;
@@ -99,6 +121,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_allocation_fails_in_turn),
+        cmocka_unit_test(a_vm_without_memory_is_none),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,7 +1,7 @@
 // The module `walle` as a script sees it: config, input, device, log and result.
 #include "vm_kit.h"
 
-#include "vm/vm_text.h"
+#include "vm/mpy/vm_text.h"
 
 static int setup(void **state)
 {

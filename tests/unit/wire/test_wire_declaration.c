@@ -55,6 +55,44 @@ static void comes_back_as_it_went(void **state)
                      BASE_ERR_TOO_LARGE);
 }
 
+// What is said of runs is said at the end; without it the bytes are those from before.
+static void runs_beside_others(void **state)
+{
+    (void)state;
+    struct wire_declaration declaration = sample();
+    struct wire_declaration back;
+    uint8_t plain[1024];
+    uint8_t bytes[1024];
+    size_t plain_size = 0;
+    size_t size = 0;
+    assert_int_equal(wire_declaration_encode(&declaration, plain, sizeof plain, &plain_size),
+                     BASE_OK);
+    assert_int_equal(plain[0], WIRE_DECLARATION_VERSION);
+    declaration.runs = (struct wire_declared_runs){.priority = 1, .deadline_ms = 500, .at_once = 2};
+    assert_int_equal(wire_declaration_encode(&declaration, bytes, sizeof bytes, &size), BASE_OK);
+    assert_int_equal(bytes[0], WIRE_DECLARATION_RUNS);
+    assert_int_equal(size, plain_size + 3 + 1 + 2 + 1); // no leaves, no store; the three
+    assert_memory_equal(bytes + 1, plain + 1, plain_size - 1);
+    assert_int_equal(wire_declaration_parse(bytes, size, &back), BASE_OK);
+    assert_int_equal(back.runs.priority, 1);
+    assert_int_equal(back.runs.deadline_ms, 500);
+    assert_int_equal(back.runs.at_once, 2);
+    assert_int_equal(back.leaves.size, 0);
+    assert_int_equal(back.store_kib, 0);
+    bytes[size - 4] = 0; // nothing is said: then the version has another number
+    bytes[size - 3] = 0;
+    bytes[size - 2] = 0;
+    assert_int_equal(wire_declaration_parse(bytes, size - 1, &back), BASE_ERR_INVALID);
+    bytes[0] = WIRE_DECLARATION_RUNS + 1;
+    assert_int_equal(wire_declaration_parse(bytes, size, &back), BASE_ERR_UNSUPPORTED);
+    declaration.runs.at_once = 0;
+    declaration.store_kib = 7;
+    assert_int_equal(wire_declaration_encode(&declaration, bytes, sizeof bytes, &size), BASE_OK);
+    assert_int_equal(wire_declaration_parse(bytes, size, &back), BASE_OK);
+    assert_int_equal(back.store_kib, 7);
+    assert_int_equal(back.runs.deadline_ms, 500);
+}
+
 struct rule {
     const char *what;
     void (*change)(struct wire_declaration *declaration);
@@ -118,6 +156,28 @@ static void too_many_triggers(struct wire_declaration *d)
     d->trigger_count = WIRE_DECLARATION_TRIGGERS_MAX + 1;
 }
 
+static void no_such_priority(struct wire_declaration *d)
+{
+    d->runs.priority = WIRE_RUN_PRIORITY_MAX + 2;
+}
+static void too_late_a_deadline(struct wire_declaration *d)
+{
+    d->runs.deadline_ms = WIRE_RUN_DEADLINE_MS_MAX + 1;
+}
+static void one_at_once_said(struct wire_declaration *d)
+{
+    d->runs.at_once = 1; // 0 stands for it
+}
+static void too_many_at_once(struct wire_declaration *d)
+{
+    d->runs.at_once = WIRE_RUN_AT_ONCE_MAX + 1;
+}
+static void two_with_a_store(struct wire_declaration *d)
+{
+    d->runs.at_once = 2;
+    d->store_kib = 1;
+}
+
 static void rules_hold(void **state)
 {
     (void)state;
@@ -136,6 +196,11 @@ static void rules_hold(void **state)
         {"no such class", no_such_class, BASE_ERR_INVALID},
         {"result goes nowhere", no_such_upload, BASE_ERR_INVALID},
         {"too many triggers", too_many_triggers, BASE_ERR_TOO_LARGE},
+        {"no such priority", no_such_priority, BASE_ERR_INVALID},
+        {"a deadline too late", too_late_a_deadline, BASE_ERR_INVALID},
+        {"one at once, said", one_at_once_said, BASE_ERR_INVALID},
+        {"too many at once", too_many_at_once, BASE_ERR_INVALID},
+        {"two at once with a store", two_with_a_store, BASE_ERR_INVALID},
     };
     struct wire_declaration right = sample();
     assert_int_equal(encode(&right), BASE_OK);
@@ -174,6 +239,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(comes_back_as_it_went),
+        cmocka_unit_test(runs_beside_others),
         cmocka_unit_test(rules_hold),
         cmocka_unit_test(nothing_declared_is_short),
         cmocka_unit_test(damage_is_refused_or_read),

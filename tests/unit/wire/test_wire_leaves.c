@@ -292,6 +292,7 @@ static void what_is_declared_may_leave(void **state)
         }
     }
     assert_int_equal(upload_check(declaration, "bare", "1.5", &error), BASE_OK);
+    assert_int_equal(upload_check(declaration, "bare", "{}", &error), BASE_ERR_DENIED);
 }
 
 struct refused {
@@ -333,6 +334,11 @@ static void nothing_else_may(void **state)
         {"{\"tags\":[\"abcd\"]}", "field 'tags[]' has 4 bytes"},
         {"{\"tags\":[[\"a\"]]}", "field 'tags[]' is no string"},
         {"{\"tags\":\"a\"}", "field 'tags' is no list"},
+        {"{\"item\":{}}", "field 'item' is no string"}, // an empty object stands for nothing
+        {"{\"vip\":{}}", "field 'vip' is no boolean"},
+        {"{\"tags\":{}}", "field 'tags' is no list"},
+        {"{\"tags\":[{}]}", "field 'tags[]' is no string"},
+        {"{\"pos\":{\"x\":{}}}", "field 'pos.x' is no number"},
         {"{\"pos\":{\"z\":1}}", "field 'pos.z' is not in"},
         {"{\"pos\":1}", "field 'pos' is no object"},
         {"{\"pos\":[]}", "field 'pos' is no object"},

@@ -275,6 +275,11 @@ static enum base_status started_wait(struct posix_children *children, char *text
     return kind == DEV_RUNNER_STARTED ? BASE_OK : BASE_ERR_INVALID;
 }
 
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 // The clock here is what counts, and no heap is fuller than full.
 static void end_bound(struct posix_children *children, const struct dev_runner_job *job,
                       uint64_t started_us)
@@ -282,7 +287,9 @@ static void end_bound(struct posix_children *children, const struct dev_runner_j
     struct dev_vm_result *result = &children->end.result;
     uint64_t took_us = base_clock_mono_us() - started_us;
     uint64_t heap_kib = job->heap_kib != 0 ? job->heap_kib : DEV_VM_HEAP_KIB_DEFAULT;
-    result->duration_us = result->duration_us < took_us ? result->duration_us : took_us;
+    result->duration_us = least(result->duration_us, took_us);
+    result->prepare_us = least(result->prepare_us, result->duration_us);
+    result->model_us = least(result->model_us, result->duration_us - result->prepare_us);
     if (result->heap_peak_bytes > heap_kib * 1024) {
         result->heap_peak_bytes = (uint32_t)(heap_kib * 1024);
     }

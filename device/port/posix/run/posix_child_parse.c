@@ -7,7 +7,8 @@
 
 #include "base/cursor.h"
 #include "core/run/result_syntax.h"
-#include "vm/vm_text.h"
+#include "vm/mpy/vm_text.h"
+#include "wire/store/store_image.h"
 
 #include <string.h>
 
@@ -75,9 +76,28 @@ static struct base_str block_read(struct base_reader *reader, size_t most)
                                      : (struct base_str){NULL, 0};
 }
 
+// The store as the run left it. The image is looked at, not changed.
+static void save_read(struct base_reader *reader, struct dev_vm_effect *out)
+{
+    struct wire_store store;
+    struct base_str bytes = block_read(reader, WIRE_STORE_IMAGE_MAX);
+    if (reader->status != BASE_OK) {
+        return;
+    }
+    need(reader, wire_store_parse((uint8_t *)(uintptr_t)bytes.data, bytes.size, &store) == BASE_OK);
+    *out = (struct dev_vm_effect){.kind = DEV_VM_EFFECT_SAVE,
+                                  .format = WIRE_RECORD_BYTES,
+                                  .bytes = (const uint8_t *)bytes.data,
+                                  .size = (uint32_t)bytes.size};
+}
+
 static void effect_read(struct base_reader *reader, size_t *left, struct dev_vm_effect *out)
 {
     uint8_t kind = base_reader_u8(reader);
+    if (kind == DEV_VM_EFFECT_SAVE) {
+        save_read(reader, out);
+        return;
+    }
     uint8_t format = base_reader_u8(reader);
     uint64_t time_ms = base_reader_u64(reader);
     struct base_str name = short_text(reader, DEV_VM_FEATURE_NAME_MAX);
@@ -111,13 +131,28 @@ static void effects_read(struct base_reader *reader, struct posix_child_end *out
 {
     size_t left = DEV_VM_EFFECT_BYTES;
     uint32_t count = base_reader_u8(reader);
-    need(reader, count <= DEV_VM_EFFECTS_MAX);
+    need(reader, count <= DEV_VM_EFFECTS_ALL);
     need(reader, count == 0 || out->result.end == DEV_VM_FINISHED);
     for (uint32_t i = 0; i < count && reader->status == BASE_OK; i++) {
         effect_read(reader, &left, &out->effects[i]);
+        // One at most, at the end; so there are no more of the others than there may be.
+        need(reader, (out->effects[i].kind == DEV_VM_EFFECT_SAVE || i < DEV_VM_EFFECTS_MAX) &&
+                         (out->effects[i].kind != DEV_VM_EFFECT_SAVE || i + 1 == count));
     }
     out->result.effects = out->effects;
     out->result.effect_count = count;
+}
+
+static void cloud_read(struct base_reader *reader, struct wire_cloud_counts *out)
+{
+    out->asked = base_reader_u16(reader);
+    out->sent = base_reader_u16(reader);
+    out->answered = base_reader_u16(reader);
+    out->differed = base_reader_u16(reader);
+    for (uint32_t i = 0; i < WIRE_CLOUD_TIMES; i++) {
+        out->times[i] = base_reader_u16(reader);
+    }
+    need(reader, wire_cloud_counts_ok(out));
 }
 
 static void result_read(struct base_reader *reader, struct posix_child_end *out)
@@ -137,11 +172,14 @@ static void result_read(struct base_reader *reader, struct posix_child_end *out)
     }
     result->instructions = base_reader_u64(reader);
     result->duration_us = base_reader_u64(reader);
+    result->prepare_us = base_reader_u64(reader);
+    result->model_us = base_reader_u64(reader);
     result->heap_peak_bytes = base_reader_u32(reader);
     result->left_out.late = base_reader_u64(reader);
     result->left_out.evicted = base_reader_u64(reader);
     result->left_out.dropped = base_reader_u64(reader);
     result->refused = base_reader_u32(reader);
+    cloud_read(reader, &result->cloud);
     result->result = block_read(reader, DEV_VM_RESULT_MAX);
     need(reader, result->result.size == 0 || json_ok(result->result));
     effects_read(reader, out);
@@ -177,7 +215,8 @@ enum base_status posix_child_query_parse(const uint8_t *bytes, size_t size,
         .newest = base_reader_u32(&reader),
     };
     BASE_TRY(base_reader_finish(&reader));
-    if (every > 1 || !name_ok(query.feature, '.') || (every == 1 && query.key.size > 0)) {
+    bool own = query.feature.size == 0 && query.key.size == 0; // walle.store
+    if (every > 1 || !(own || name_ok(query.feature, '.')) || (every == 1 && query.key.size > 0)) {
         return BASE_ERR_INVALID;
     }
     *out = query;

@@ -12,7 +12,7 @@
 struct posix_child_end {
     enum base_status status;     // not OK: the run could not begin, and there is no result
     struct dev_vm_result result; // `output` is empty
-    struct dev_vm_effect effects[DEV_VM_EFFECTS_MAX];
+    struct dev_vm_effect effects[DEV_VM_EFFECTS_ALL];
 };
 
 // The body of END. Texts and bytes are borrowed from it. INVALID, TRUNCATED, TOO_LARGE.

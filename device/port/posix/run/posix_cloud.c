@@ -7,7 +7,7 @@
 #include "zstd/body_zstd.h"
 
 #include "base/check.h"
-#include "vm/vm_text.h"
+#include "vm/mpy/vm_text.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -11,6 +11,26 @@
 
 #include <stdio.h>
 
+void posix_leave_ledger_init(struct posix_leave_ledger *ledger)
+{
+    ledger->counts = (struct wire_leaves_ledger){.day = 0};
+    pthread_mutex_init(&ledger->mutex, NULL);
+}
+
+void posix_leave_ledger_done(struct posix_leave_ledger *ledger)
+{
+    pthread_mutex_destroy(&ledger->mutex);
+}
+
+static bool take(struct posix_leave_ledger *ledger, uint64_t key, uint32_t per_day)
+{
+    pthread_mutex_lock(&ledger->mutex);
+    bool taken =
+        wire_leaves_ledger_take(&ledger->counts, key, base_clock_wall_us() / 1000, per_day);
+    pthread_mutex_unlock(&ledger->mutex);
+    return taken;
+}
+
 enum wire_cloud_why posix_leave_may(void *ctx, const struct dev_vm_cloud_call *call,
                                     const struct wire_tensor_call *parsed, char *out_detail,
                                     size_t detail_size)
@@ -23,7 +43,7 @@ enum wire_cloud_why posix_leave_may(void *ctx, const struct dev_vm_cloud_call *c
     }
     uint64_t key = wire_leaves_ledger_key(leave->task, BASE_STR("model"), call->model);
     uint32_t per_day = wire_leaves_model_per_day(leave->declaration, call->model);
-    if (!wire_leaves_ledger_take(&leave->ledger, key, base_clock_wall_us() / 1000, per_day)) {
+    if (!take(leave->ledger, key, per_day)) {
         (void)snprintf(out_detail, detail_size,
                        "may not leave: %u calls of a day have been made, as declared",
                        (unsigned)per_day);

@@ -7,11 +7,22 @@
 #include "posix/run/posix_cloud.h"
 #include "wire/leaves/leaves_ledger.h"
 
-// Of the run under way; the ledger counts the calls of a day, of all tasks, while the agent lives.
+#include <pthread.h>
+
+// The calls of a day, of all tasks, while the agent lives.
+struct posix_leave_ledger {
+    pthread_mutex_t mutex; // guards what follows: workers count at the same time
+    struct wire_leaves_ledger counts;
+};
+
+void posix_leave_ledger_init(struct posix_leave_ledger *ledger);
+void posix_leave_ledger_done(struct posix_leave_ledger *ledger);
+
+// Of the run under way.
 struct posix_leave {
     struct base_str task;        // borrowed until the run is over, as the next one
     struct base_str declaration; // of the version's manifest; empty: none
-    struct wire_leaves_ledger ledger;
+    struct posix_leave_ledger *ledger;
 };
 
 // As posix_cloud_leave.may; `ctx` is a struct posix_leave. Worker's thread.

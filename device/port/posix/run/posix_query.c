@@ -23,6 +23,8 @@ struct posix_query {
     pthread_cond_t changed;
     enum state state;
     bool closed;
+    struct posix_query_run run;
+    struct posix_given *given;        // to the run, when it first looked at its store
     const struct dev_vm_query *query; // the asker's
     enum base_status status;
     struct base_buffer rows; // u32 key size, u32 value size, u64 time, key, value
@@ -33,6 +35,9 @@ struct row_head {
     uint32_t value_size;
     uint64_t time_ms;
 };
+
+#define ROWS_BYTES_MAX (sizeof(struct row_head) + WIRE_STORE_IMAGE_MAX)
+_Static_assert(ROWS_BYTES_MAX >= DEV_VM_QUERY_BYTES, "there is room for both kinds of answers");
 
 // ---- Worker
 
@@ -102,9 +107,56 @@ static bool row_take(void *ctx, const struct dev_feature_row *row)
     return self->status == BASE_OK;
 }
 
+// What the run has for its store: the same however often its process asks. A shadow has what the
+// run beside it had; where that did not look at its store, what is there.
+static enum base_status given_of(struct posix_query *self, struct dev_feature_store *features,
+                                 const struct posix_given **out)
+{
+    const struct posix_query_run *run = &self->run;
+    *out = run->shadow ? posix_given_find(run->given, run->of.task_id, run->run_index) : NULL;
+    if (*out != NULL) {
+        return BASE_OK;
+    }
+    if (self->given == NULL) {
+        struct posix_given *given = posix_given_new();
+        if (given == NULL) {
+            return BASE_ERR_NOMEM;
+        }
+        enum base_status status = dev_task_store_load(dev_feature_store_collect(features), &run->of,
+                                                      given->image, &given->size);
+        if (status != BASE_OK) {
+            free(given);
+            return status;
+        }
+        self->given = given;
+    }
+    *out = self->given;
+    return BASE_OK;
+}
+
+// The run's store: one row, whose value is the image.
+static enum base_status own(struct posix_query *self, struct dev_feature_store *features)
+{
+    struct row_head head = {0};
+    const struct posix_given *given = NULL;
+    enum base_status status = given_of(self, features, &given);
+    base_buffer_clear(&self->rows);
+    if (status == BASE_OK) {
+        head.value_size = (uint32_t)given->size;
+        status = base_buffer_add(&self->rows, &head, sizeof(head));
+    }
+    if (status == BASE_OK) {
+        status = base_buffer_add(&self->rows, given->image, given->size);
+    }
+    return status;
+}
+
 static enum base_status find(struct posix_query *self, struct dev_feature_store *features,
                              uint64_t now_us)
 {
+    if (self->query->feature.size == 0) {
+        return own(self, features);
+    }
     struct dev_feature_query query = {
         .feature = self->query->feature,
         .key = self->query->key,
@@ -145,9 +197,38 @@ void posix_query_close(struct posix_query *self)
     closed_set(self, true);
 }
 
-void posix_query_open(struct posix_query *self)
+// No run is under way in what follows, so nobody asks.
+
+static void given_drop(struct posix_query *self)
 {
+    free(self->given);
+    self->given = NULL;
+}
+
+void posix_query_open(struct posix_query *self, const struct posix_query_run *run)
+{
+    given_drop(self); // of a run that was cancelled
+    self->run = *run;
     closed_set(self, false);
+}
+
+void posix_query_ended(struct posix_query *self, bool ran, bool keep)
+{
+    const struct posix_query_run *run = &self->run;
+    if (run->shadow) {
+        if (posix_given_find(run->given, run->of.task_id, run->run_index) != NULL) {
+            posix_given_put(run->given, run->of.task_id, run->run_index, NULL);
+        }
+    } else if (ran) { // of one that failed nothing is compared
+        posix_given_put(run->given, run->of.task_id, run->run_index, keep ? self->given : NULL);
+        self->given = keep ? NULL : self->given;
+    }
+    given_drop(self);
+}
+
+const struct dev_task_store_of *posix_query_of(const struct posix_query *self)
+{
+    return &self->run.of;
 }
 
 enum base_status posix_query_new(void *ctx, void (*wake)(void *ctx), struct posix_query **out)
@@ -160,7 +241,7 @@ enum base_status posix_query_new(void *ctx, void (*wake)(void *ctx), struct posi
     self->wake = wake;
     pthread_mutex_init(&self->mutex, NULL);
     pthread_cond_init(&self->changed, NULL);
-    base_buffer_init(&self->rows, base_alloc_heap(), DEV_VM_QUERY_BYTES);
+    base_buffer_init(&self->rows, base_alloc_heap(), ROWS_BYTES_MAX);
     *out = self;
     return BASE_OK;
 }
@@ -171,6 +252,7 @@ void posix_query_free(struct posix_query *self)
         pthread_cond_destroy(&self->changed);
         pthread_mutex_destroy(&self->mutex);
         base_buffer_done(&self->rows);
+        given_drop(self);
         free(self);
     }
 }

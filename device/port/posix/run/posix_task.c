@@ -1,5 +1,6 @@
-// Task runs of the posix port: one worker thread, one run at a time, each in a fresh interpreter:
-// on that thread, or in a process of its own that the thread listens to (posix_child.h).
+// A worker of the posix port: one thread, one run at a time, each in a fresh interpreter: on that
+// thread, or in a process of its own that the thread listens to (posix_child.h). posix_tasks.c has
+// as many as runs are under way at once.
 //
 // The loop's thread and the worker share struct posix_task under its mutex; the job's files are
 // immutable mapped bytes. The end of a run comes back through an eventfd, so that the runtime is
@@ -14,10 +15,11 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "device/device.h"
 #include "model/model_store.h"
 #include "runner/runner_events.h"
 #include "vm/vm.h"
-#include "vm/vm_text.h"
+#include "vm/mpy/vm_text.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -36,6 +38,11 @@
 #define MESSAGE_ALONE      100u
 #define CALLER             " < "
 
+_Static_assert(DEV_RUN_HEAP_KIB_DEFAULT == DEV_VM_HEAP_KIB_DEFAULT, "what a run is counted with");
+_Static_assert(DEV_RUNNER_BLOBS_MAX >= DEV_BLOBS_MAX, "a process gets what the thread would");
+_Static_assert(DEV_RUN_TIME_MS_DEFAULT == DEV_VM_TIME_MS_DEFAULT, "likewise");
+_Static_assert(DEV_RUN_BESIDE_BYTES > WORKER_STACK_BYTES, "likewise");
+
 enum work {
     WORK_IDLE,
     WORK_WAITING, // a job is set, the worker has not taken it
@@ -46,6 +53,8 @@ enum work {
 struct job {
     struct dev_vm_module modules[DEV_VM_MODULES_MAX];
     struct dev_vm_model models[DEV_VM_MODELS_MAX];
+    struct dev_vm_bytes files[DEV_VM_FILES_MAX];
+    struct dev_vm_bytes blobs[DEV_BLOBS_MAX];
     struct wire_attrs attrs;
     struct dev_vm_job vm;
     uint32_t heap_kib;
@@ -59,10 +68,12 @@ struct job {
 struct end {
     enum wire_outcome_kind outcome;
     uint64_t duration_us;
+    struct dev_task_phases phases;
     uint64_t fingerprint;
     uint32_t heap_peak_bytes;
     uint64_t left_out;
     uint32_t refused;
+    struct wire_cloud_counts cloud;
     struct dev_task_place place;
     char detail[WIRE_REPORT_DETAIL_MAX + 1];
     char result[DEV_VM_RESULT_MAX];
@@ -79,7 +90,8 @@ struct posix_task {
     struct posix_cloud *cloud;
     struct posix_leave leave;           // of the run under way
     struct dev_feature_store *features; // NULL: none to ask
-    struct dev_model_store *models;     // made for the first job that has a model
+    struct posix_task_shared *shared;   // of all workers; used by the loop
+    struct dev_model_store *models;     // the shared one, from this worker's first job with a model
     struct posix_children *children;    // NULL: scripts run on the thread
     int done_fd;
     bool thread_started;
@@ -118,9 +130,11 @@ static void end_fill(struct end *end, const struct dev_vm_result *result)
 {
     end->outcome = dev_vm_end_outcome(result->end);
     end->duration_us = result->duration_us;
+    end->phases = posix_run_phases(result);
     end->heap_peak_bytes = result->heap_peak_bytes;
     end->left_out = dev_vm_left_out_sum(&result->left_out);
     end->refused = result->refused;
+    end->cloud = result->cloud;
     posix_run_place(result, &end->place);
     end->result_bytes = result->result.size < sizeof(end->result) ? result->result.size : 0;
     if (end->result_bytes > 0) {
@@ -339,6 +353,28 @@ static void ask(void *ctx)
     (void)written; // an eventfd with this counter cannot be full
 }
 
+static bool has_shadow(const struct posix_task *task, struct base_str name)
+{
+    uint32_t count = task->runtime != NULL ? dev_task_count(task->runtime) : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct dev_task_view view;
+        if (dev_task_view(task->runtime, i, &view) == BASE_OK && view.shadow &&
+            base_str_equal(view.name, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// The run ended; its manifest is still there. Whose the store is that it leaves is said here, not
+// by the task's process.
+static void store_ended(struct posix_task *task)
+{
+    bool ran = task->end.outcome == WIRE_OUTCOME_RAN;
+    posix_run_effects_tag(&task->end.effects, posix_query_of(task->query));
+    posix_query_ended(task->query, ran, ran && has_shadow(task, task->leave.task));
+}
+
 static void on_done(evutil_socket_t fd, short what, void *arg)
 {
     (void)what;
@@ -359,15 +395,18 @@ static void on_done(evutil_socket_t fd, short what, void *arg)
     if (!done) { // a question, or cancelled meanwhile
         return;
     }
+    store_ended(task);
     struct dev_task_end end = {
         .outcome = task->end.outcome,
         .duration_us = task->end.duration_us,
+        .phases = task->end.phases,
         .fingerprint = task->end.fingerprint,
         .detail = base_str_of(task->end.detail),
         .result = {task->end.result, task->end.result_bytes},
         .heap_peak_bytes = task->end.heap_peak_bytes,
         .left_out = task->end.left_out,
         .refused = task->end.refused,
+        .cloud = task->end.cloud,
         .place = task->end.place,
         .effects = task->end.effects.effects,
         .effect_count = task->end.effects.count,
@@ -409,19 +448,41 @@ static void sha256(void *ctx, const void *bytes, size_t size, struct wire_sha256
     crypto->hash_end(crypto->ctx, &state, out);
 }
 
+static enum base_status models_make(struct posix_task_shared *shared)
+{
+    const struct wire_hasher hasher = {.sha256 = sha256};
+    if (shared->models == NULL) {
+        BASE_TRY(dev_model_store_new(0, &shared->models));
+        dev_model_store_prove(shared->models, &hasher);
+    }
+    return BASE_OK;
+}
+
+void posix_task_shared_done(struct posix_task_shared *shared)
+{
+    dev_model_store_free(shared->models);
+    posix_leave_ledger_done(&shared->ledger);
+    posix_given_done(&shared->given);
+}
+
 // INVALID: not a version this port runs; NOMEM.
 static enum base_status job_fill(struct posix_task *task, const struct dev_task_job *from)
 {
     struct job *job = &task->job;
     memset(&job->vm, 0, sizeof(job->vm));
-    if (!scripts_fill(job, from) || posix_run_models(from->files, from->file_count, job->models,
-                                                     &job->vm.model_count) != BASE_OK) {
+    if (!scripts_fill(job, from) ||
+        posix_run_models(from->files, from->file_count, job->models, &job->vm.model_count) !=
+            BASE_OK ||
+        posix_run_files(from->files, from->file_count, job->files, &job->vm.file_count) !=
+            BASE_OK) {
         return BASE_ERR_INVALID;
     }
+    job->vm.files = job->files;
+    job->vm.blobs = job->blobs;
+    job->vm.blob_count = posix_run_blobs(from->blobs, job->blobs);
     if (job->vm.model_count > 0 && task->models == NULL && task->children == NULL) {
-        const struct wire_hasher hasher = {.sha256 = sha256};
-        BASE_TRY(dev_model_store_new(0, &task->models));
-        dev_model_store_prove(task->models, &hasher);
+        BASE_TRY(models_make(task->shared));
+        task->models = task->shared->models;
     }
     job->vm.models = job->models;
     if (task->models != NULL) {
@@ -443,9 +504,9 @@ static enum base_status job_fill(struct posix_task *task, const struct dev_task_
     return BASE_OK;
 }
 
-static enum base_status start(void *ctx, uint32_t run, const struct dev_task_job *job)
+enum base_status posix_task_start(struct posix_task *task, uint32_t run,
+                                  const struct dev_task_job *job)
 {
-    struct posix_task *task = ctx;
     enum base_status status = BASE_OK;
     pthread_mutex_lock(&task->mutex);
     if (task->work != WORK_IDLE) {
@@ -457,7 +518,14 @@ static enum base_status start(void *ctx, uint32_t run, const struct dev_task_job
         status = posix_child_ready(task->children);
     }
     if (status == BASE_OK) {
-        posix_query_open(task->query);
+        const struct posix_query_run asks = {
+            .of = dev_task_store_of(job->manifest->task_name, job->manifest->declaration,
+                                    &job->version),
+            .run_index = job->run_index,
+            .shadow = job->shadow && !job->reference,
+            .given = &task->shared->given,
+        };
+        posix_query_open(task->query, &asks);
         task->job.data = posix_query_port(task->query);
         task->leave.task = job->manifest->task_name;
         task->leave.declaration = job->manifest->declaration;
@@ -495,9 +563,8 @@ static void wait_end(struct posix_task *task)
     posix_run_effects_done(&task->end.effects);
 }
 
-static void cancel(void *ctx, uint32_t run)
+void posix_task_cancel(struct posix_task *task, uint32_t run)
 {
-    struct posix_task *task = ctx;
     pthread_mutex_lock(&task->mutex);
     if (task->run == run) {
         wait_end(task);
@@ -526,12 +593,15 @@ static enum base_status thread_start(struct posix_task *task)
 }
 
 enum base_status posix_task_new(const struct posix_task_options *options,
-                                struct posix_task **out_task, struct base_error *error)
+                                struct posix_task_shared *shared, struct posix_task **out_task,
+                                struct base_error *error)
 {
     struct posix_task *task = calloc(1, sizeof(*task));
     if (task == NULL) {
         return BASE_ERR_NOMEM;
     }
+    task->shared = shared;
+    task->leave.ledger = &shared->ledger;
     task->ctx = options->ctx;
     task->woke = options->woke;
     sync_init(task);
@@ -583,7 +653,6 @@ void posix_task_free(struct posix_task *task)
     posix_run_effects_done(&task->end.effects);
     posix_query_free(task->query);
     posix_cloud_free(task->cloud);
-    dev_model_store_free(task->models);
     free(task);
 }
 
@@ -595,10 +664,4 @@ void posix_task_attach(struct posix_task *task, struct dev_runtime *runtime)
 void posix_task_features(struct posix_task *task, struct dev_feature_store *features)
 {
     task->features = features;
-}
-
-struct dev_task_port posix_task_table(struct posix_task *task)
-{
-    return (struct dev_task_port){
-        .ctx = task, .start = start, .cancel = cancel, .proves_models = true};
 }

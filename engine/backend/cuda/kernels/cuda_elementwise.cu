@@ -20,7 +20,7 @@ __global__ void test_kernel(const eng_cuda_buffers b, const eng_cuda_unary p)
     }
 }
 
-const char *eng_cuda_start_unary(cudaStream_t stream, const eng_cuda_buffers *buffers,
+const char *eng_cuda_start_unary(eng_cuda_stream *stream, const eng_cuda_buffers *buffers,
                                  const eng_cuda_unary *params)
 {
     const int fn = params->unary.fn;
@@ -83,7 +83,7 @@ __global__ void binary_int_kernel(const eng_cuda_buffers b, const eng_cuda_binar
     }
 }
 
-const char *eng_cuda_start_binary(cudaStream_t stream, const eng_cuda_buffers *buffers,
+const char *eng_cuda_start_binary(eng_cuda_stream *stream, const eng_cuda_buffers *buffers,
                                   const eng_cuda_binary *params)
 {
     return eng_cuda_each(params->from == ENG_F32 ? binary_kernel : binary_int_kernel, params->count,
@@ -100,7 +100,7 @@ __global__ void select_kernel(const eng_cuda_buffers b, const eng_cuda_select p)
     }
 }
 
-const char *eng_cuda_start_select(cudaStream_t stream, const eng_cuda_buffers *buffers,
+const char *eng_cuda_start_select(eng_cuda_stream *stream, const eng_cuda_buffers *buffers,
                                   const eng_cuda_select *params)
 {
     return eng_cuda_each(select_kernel, params->count, stream, buffers, params);
@@ -138,7 +138,7 @@ __global__ void expr_kernel(const eng_cuda_buffers b, const eng_cuda_expr p)
     }
 }
 
-const char *eng_cuda_start_expr(cudaStream_t stream, const eng_cuda_buffers *buffers,
+const char *eng_cuda_start_expr(eng_cuda_stream *stream, const eng_cuda_buffers *buffers,
                                 const eng_cuda_expr *params)
 {
     return eng_cuda_each(expr_kernel, params->count, stream, buffers, params);
@@ -171,7 +171,7 @@ __global__ void cast_kernel(const eng_cuda_buffers b, const eng_cuda_cast p)
     }
 }
 
-const char *eng_cuda_start_cast(cudaStream_t stream, const eng_cuda_buffers *buffers,
+const char *eng_cuda_start_cast(eng_cuda_stream *stream, const eng_cuda_buffers *buffers,
                                 const eng_cuda_cast *params)
 {
     return eng_cuda_each(cast_kernel, params->count, stream, buffers, params);

@@ -6,11 +6,13 @@
 #define ENG_CUDA_KERNELS_CUH
 
 #ifdef __CUDACC__
+#include <cublasLt.h>
 #include <cuda_runtime.h>
-#define ENG_CUDA_MEMBER __device__ inline
+#define ENG_CUDA_INLINE __device__ inline
 #else
 #include "backend/cuda/on_cpu/cuda_on_cpu.h"
-#define ENG_CUDA_MEMBER inline
+#include "backend/cuda/on_cpu/lt_on_cpu.h"
+#define ENG_CUDA_INLINE inline
 #endif
 
 #include "backend/cuda/cuda_port.h"
@@ -30,6 +32,12 @@ static inline void eng_cuda_start(void (*kernel)(const eng_cuda_buffers, const P
 }
 #endif
 
+struct eng_cuda_products; // cuda_lt.cu: products met before
+struct eng_cuda_stream {
+    cudaStream_t stream;
+    struct eng_cuda_products *products; // made by the first product
+};
+
 static inline const char *eng_cuda_said(cudaError_t error)
 {
     return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
@@ -38,7 +46,7 @@ static inline const char *eng_cuda_said(cudaError_t error)
 // One thread for each of `count` results; threads take several where there are very many.
 template <class Params>
 static inline const char *eng_cuda_each(void (*kernel)(const eng_cuda_buffers, const Params),
-                                        int64_t count, cudaStream_t stream,
+                                        int64_t count, eng_cuda_stream *stream,
                                         const eng_cuda_buffers *buffers, const Params *params)
 {
     if (count == 0) {
@@ -48,14 +56,14 @@ static inline const char *eng_cuda_each(void (*kernel)(const eng_cuda_buffers, c
     const dim3 shape[2] = {
         dim3((unsigned)(blocks < ENG_CUDA_BLOCKS_MAX ? blocks : ENG_CUDA_BLOCKS_MAX)),
         dim3(ENG_CUDA_THREADS)};
-    eng_cuda_start(kernel, shape, stream, buffers, params);
+    eng_cuda_start(kernel, shape, stream->stream, buffers, params);
     return eng_cuda_said(cudaGetLastError());
 }
 
 // One block for each of `count` rows; blocks take several where there are very many.
 template <class Params>
 static inline const char *eng_cuda_rows(void (*kernel)(const eng_cuda_buffers, const Params),
-                                        int64_t count, cudaStream_t stream,
+                                        int64_t count, eng_cuda_stream *stream,
                                         const eng_cuda_buffers *buffers, const Params *params)
 {
     if (count == 0) {
@@ -64,7 +72,7 @@ static inline const char *eng_cuda_rows(void (*kernel)(const eng_cuda_buffers, c
     const dim3 shape[2] = {
         dim3((unsigned)(count < ENG_CUDA_BLOCKS_MAX ? count : ENG_CUDA_BLOCKS_MAX)),
         dim3(ENG_CUDA_THREADS)};
-    eng_cuda_start(kernel, shape, stream, buffers, params);
+    eng_cuda_start(kernel, shape, stream->stream, buffers, params);
     return eng_cuda_said(cudaGetLastError());
 }
 
@@ -77,7 +85,7 @@ static inline const char *eng_cuda_rows(void (*kernel)(const eng_cuda_buffers, c
 // Where result `i` of a box reads each operand.
 template <int Views> struct eng_cuda_places {
     int64_t at[Views];
-    ENG_CUDA_MEMBER eng_cuda_places(const eng_box &box, const eng_view *views, int64_t i)
+    ENG_CUDA_INLINE eng_cuda_places(const eng_box &box, const eng_view *views, int64_t i)
     {
         for (int v = 0; v < Views; v++) {
             at[v] = views[v].offset;
@@ -93,8 +101,8 @@ template <int Views> struct eng_cuda_places {
 };
 
 // Copies one element of 1, 2, 4, 8 or 16 bytes.
-__device__ void eng_cuda_copy(void *to, int64_t to_index, const void *from, int64_t from_index,
-                              uint32_t bytes)
+ENG_CUDA_INLINE void eng_cuda_copy(void *to, int64_t to_index, const void *from, int64_t from_index,
+                                   uint32_t bytes)
 {
     switch (bytes) {
     case 1:
@@ -118,9 +126,22 @@ __device__ void eng_cuda_copy(void *to, int64_t to_index, const void *from, int6
 
 // --- what each file of kernels starts ------------------------------------------------------------
 #define ENG_CUDA_DECLARE(NAME, name)                                                               \
-    const char *eng_cuda_start_##name(cudaStream_t stream, const eng_cuda_buffers *buffers,        \
+    const char *eng_cuda_start_##name(eng_cuda_stream *stream, const eng_cuda_buffers *buffers,    \
                                       const struct eng_cuda_##name *params);
 ENG_CUDA_KERNELS(ENG_CUDA_DECLARE)
 #undef ENG_CUDA_DECLARE
+
+// --- products of cuBLASLt (cuda_lt.cu) -----------------------------------------------------------
+// Both operands of one type: bfloat16 where the product is low.
+struct eng_cuda_lt_call {
+    const void *a, *b;
+    float *out;
+    const float *bias, *residual; // NULL: none
+    const eng_unary *activation;  // NULL: none
+};
+// *out_is_done stays false where cuBLASLt does not take it; nothing is begun then.
+const char *eng_cuda_lt_product(eng_cuda_stream *stream, const eng_cuda_gemm *gemm,
+                                const eng_cuda_lt_call *call, bool *out_is_done);
+void eng_cuda_lt_close(eng_cuda_stream *stream);
 
 #endif

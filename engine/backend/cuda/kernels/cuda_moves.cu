@@ -10,7 +10,7 @@ __global__ void fill_kernel(const eng_cuda_buffers b, const eng_cuda_fill p)
     }
 }
 
-const char *eng_cuda_start_fill(cudaStream_t stream, const eng_cuda_buffers *buffers,
+const char *eng_cuda_start_fill(eng_cuda_stream *stream, const eng_cuda_buffers *buffers,
                                 const eng_cuda_fill *params)
 {
     return eng_cuda_each(fill_kernel, params->bytes, stream, buffers, params);
@@ -31,7 +31,7 @@ __global__ void move_kernel(const eng_cuda_buffers b, const eng_cuda_move p)
     }
 }
 
-const char *eng_cuda_start_move(cudaStream_t stream, const eng_cuda_buffers *buffers,
+const char *eng_cuda_start_move(eng_cuda_stream *stream, const eng_cuda_buffers *buffers,
                                 const eng_cuda_move *params)
 {
     return eng_cuda_each(move_kernel, params->count, stream, buffers, params);
@@ -68,7 +68,7 @@ __global__ void gather_kernel(const eng_cuda_buffers b, const eng_cuda_gather p)
     }
 }
 
-const char *eng_cuda_start_gather(cudaStream_t stream, const eng_cuda_buffers *buffers,
+const char *eng_cuda_start_gather(eng_cuda_stream *stream, const eng_cuda_buffers *buffers,
                                   const eng_cuda_gather *params)
 {
     return eng_cuda_each(gather_kernel, params->count, stream, buffers, params);
@@ -108,7 +108,7 @@ __global__ void scatter_kernel(const eng_cuda_buffers b, const eng_cuda_scatter 
     }
 }
 
-const char *eng_cuda_start_scatter(cudaStream_t stream, const eng_cuda_buffers *buffers,
+const char *eng_cuda_start_scatter(eng_cuda_stream *stream, const eng_cuda_buffers *buffers,
                                    const eng_cuda_scatter *params)
 {
     return eng_cuda_each(scatter_kernel, params->scatter.inner, stream, buffers, params);
@@ -128,7 +128,7 @@ __global__ void one_hot_kernel(const eng_cuda_buffers b, const eng_cuda_one_hot 
     }
 }
 
-const char *eng_cuda_start_one_hot(cudaStream_t stream, const eng_cuda_buffers *buffers,
+const char *eng_cuda_start_one_hot(eng_cuda_stream *stream, const eng_cuda_buffers *buffers,
                                    const eng_cuda_one_hot *params)
 {
     const eng_one_hot &h = params->one_hot;
@@ -165,7 +165,7 @@ __global__ void arg_reduce_kernel(const eng_cuda_buffers b, const eng_cuda_arg_r
     }
 }
 
-const char *eng_cuda_start_arg_reduce(cudaStream_t stream, const eng_cuda_buffers *buffers,
+const char *eng_cuda_start_arg_reduce(eng_cuda_stream *stream, const eng_cuda_buffers *buffers,
                                       const eng_cuda_arg_reduce *params)
 {
     return eng_cuda_each(arg_reduce_kernel, params->arg.outer * params->arg.inner, stream, buffers,
@@ -197,7 +197,7 @@ __global__ void topk_kernel(const eng_cuda_buffers b, const eng_cuda_topk p)
     }
 }
 
-const char *eng_cuda_start_topk(cudaStream_t stream, const eng_cuda_buffers *buffers,
+const char *eng_cuda_start_topk(eng_cuda_stream *stream, const eng_cuda_buffers *buffers,
                                 const eng_cuda_topk *params)
 {
     const eng_topk &t = params->topk;
@@ -220,7 +220,7 @@ __global__ void cumsum_kernel(const eng_cuda_buffers b, const eng_cuda_cumsum p)
     }
 }
 
-const char *eng_cuda_start_cumsum(cudaStream_t stream, const eng_cuda_buffers *buffers,
+const char *eng_cuda_start_cumsum(eng_cuda_stream *stream, const eng_cuda_buffers *buffers,
                                   const eng_cuda_cumsum *params)
 {
     return eng_cuda_each(cumsum_kernel, params->cumsum.outer * params->cumsum.inner, stream,

@@ -1,7 +1,8 @@
 // Matrix products, and convolutions as products of pixels and weights (implicit: no windows are
 // laid out). A block computes a tile of TILE x TILE results; its threads load a slab of both
 // operands into shared memory, SLAB deep, and each adds up PER x PER results in registers. An
-// operand says where its elements are: that is all that tells a product from a convolution.
+// operand says where its elements are: that is all that tells a product from a convolution. What
+// cuBLASLt takes goes there instead (cuda_lt.cu), with operands prepared here.
 #include "backend/cuda/kernels/cuda_scalar.cuh"
 
 #define TILE  64
@@ -23,15 +24,17 @@ __device__ float finished(const eng_cuda_buffers &b, const eng_cuda_finish &f, f
 
 // --- operands ------------------------------------------------------------------------------------
 
-// Rows and columns of a plain product. The batch is blockIdx.z.
-struct product_operands {
+// Rows and columns of a plain product of float32, or of 32-bit integers as bits. The batch is
+// blockIdx.z.
+template <class T> struct product_operands {
+    typedef T element;
     const eng_cuda_matmul &p;
-    const float *a, *b;
+    const T *a, *b;
     int64_t first, row_at[LOADS];
 
-    ENG_CUDA_MEMBER product_operands(const eng_cuda_buffers &buffers, const eng_cuda_matmul &params)
-        : p(params), a((const float *)buffers.in[0] + params.a.offset),
-          b((const float *)buffers.in[1] + params.b.offset)
+    ENG_CUDA_INLINE product_operands(const eng_cuda_buffers &buffers, const eng_cuda_matmul &params)
+        : p(params), a((const T *)buffers.in[0] + params.a.offset),
+          b((const T *)buffers.in[1] + params.b.offset)
     {
         int64_t left = blockIdx.z;
         first = left * p.rows * p.columns;
@@ -41,36 +44,46 @@ struct product_operands {
             left /= p.batch_size[d];
         }
     }
-    ENG_CUDA_MEMBER int64_t rows() const
+    ENG_CUDA_INLINE int64_t rows() const
     {
         return p.rows;
     }
-    ENG_CUDA_MEMBER int64_t columns() const
+    ENG_CUDA_INLINE int64_t columns() const
     {
         return p.columns;
     }
-    ENG_CUDA_MEMBER int64_t depth() const
+    ENG_CUDA_INLINE int64_t depth() const
     {
         return p.depth;
     }
-    ENG_CUDA_MEMBER void take_row(int i, int64_t row)
+    ENG_CUDA_INLINE void take_row(int i, int64_t row)
     {
         row_at[i] = row * p.a.stride[p.batch_rank];
     }
-    ENG_CUDA_MEMBER float left(int i, int64_t k) const
+    ENG_CUDA_INLINE T left(int i, int64_t k) const
     {
         return a[row_at[i] + k * p.a.stride[p.batch_rank + 2]];
     }
-    ENG_CUDA_MEMBER float right(int64_t k, int64_t column) const
+    ENG_CUDA_INLINE T right(int64_t k, int64_t column) const
     {
         return b[column * p.b.stride[p.batch_rank + 1] + k * p.b.stride[p.batch_rank + 2]];
     }
-    ENG_CUDA_MEMBER void store(const eng_cuda_buffers &buffers, int64_t row, int64_t column,
-                               float sum) const
+    ENG_CUDA_INLINE void store(const eng_cuda_buffers &buffers, int64_t row, int64_t column,
+                               T sum) const
     {
         const int64_t index = first + row * p.columns + column;
+        store_one(buffers, index, column, sum);
+    }
+    ENG_CUDA_INLINE void store_one(const eng_cuda_buffers &buffers, int64_t index, int64_t column,
+                                   float sum) const
+    {
         ((float *)buffers.out[0])[index] =
             finished(buffers, p.finish, p.alpha * sum, column, index);
+    }
+    ENG_CUDA_INLINE void store_one(const eng_cuda_buffers &buffers, int64_t index, int64_t,
+                                   uint32_t sum) const
+    {
+        ((uint32_t *)buffers.out[0])[index] = sum;
     }
 };
 
@@ -113,46 +126,47 @@ __device__ bool tap_of(const eng_cuda_conv &p, const pixel &from, int64_t tap, i
 // Rows are pixels, columns the channels of one group, depth taps times channels. The group is
 // blockIdx.z.
 struct conv_operands {
+    typedef float element;
     const eng_cuda_conv &p;
     const float *x, *w;
     int64_t group;
     pixel at[LOADS];
 
-    ENG_CUDA_MEMBER conv_operands(const eng_cuda_buffers &buffers, const eng_cuda_conv &params)
+    ENG_CUDA_INLINE conv_operands(const eng_cuda_buffers &buffers, const eng_cuda_conv &params)
         : p(params), group(blockIdx.z)
     {
         x = (const float *)buffers.in[0] + group * p.x.channels * p.x.channel_stride;
         w = (const float *)buffers.in[1] + group * p.y.channels * p.x.channels * p.taps;
     }
-    ENG_CUDA_MEMBER int64_t rows() const
+    ENG_CUDA_INLINE int64_t rows() const
     {
         return p.batch * p.y.dims[0] * p.y.dims[1] * p.y.dims[2];
     }
-    ENG_CUDA_MEMBER int64_t columns() const
+    ENG_CUDA_INLINE int64_t columns() const
     {
         return p.y.channels;
     }
-    ENG_CUDA_MEMBER int64_t depth() const
+    ENG_CUDA_INLINE int64_t depth() const
     {
         return p.taps * p.x.channels;
     }
-    ENG_CUDA_MEMBER void take_row(int i, int64_t row)
+    ENG_CUDA_INLINE void take_row(int i, int64_t row)
     {
         at[i] = pixel_of(p, row);
     }
-    ENG_CUDA_MEMBER float left(int i, int64_t k) const
+    ENG_CUDA_INLINE float left(int i, int64_t k) const
     {
         const int64_t tap = k / p.x.channels, channel = k - tap * p.x.channels;
         int64_t offset = 0;
         return tap_of(p, at[i], tap, &offset) ? x[at[i].x + offset + channel * p.x.channel_stride]
                                               : 0.0F;
     }
-    ENG_CUDA_MEMBER float right(int64_t k, int64_t column) const
+    ENG_CUDA_INLINE float right(int64_t k, int64_t column) const
     {
         const int64_t tap = k / p.x.channels, channel = k - tap * p.x.channels;
         return w[(column * p.x.channels + channel) * p.taps + tap];
     }
-    ENG_CUDA_MEMBER void store(const eng_cuda_buffers &buffers, int64_t row, int64_t column,
+    ENG_CUDA_INLINE void store(const eng_cuda_buffers &buffers, int64_t row, int64_t column,
                                float sum) const
     {
         const int64_t channel = group * p.y.channels + column;
@@ -163,29 +177,30 @@ struct conv_operands {
 
 // --- the tile ------------------------------------------------------------------------------------
 
-struct tile {
-    float left[SLAB][TILE + 1], right[SLAB][TILE + 1]; // one more: columns lie in other banks
+template <class T> struct tile {
+    T left[SLAB][TILE + 1], right[SLAB][TILE + 1]; // one more: columns lie in other banks
 };
 
 // Elements from `first` of the depth on; beyond the operands' ends there are zeroes.
 template <class Operands>
-__device__ void load_slab(const Operands &o, tile &slab, int64_t row, int64_t column, int64_t first)
+__device__ void load_slab(const Operands &o, tile<typename Operands::element> &slab, int64_t row,
+                          int64_t column, int64_t first)
 {
     const int k = threadIdx.x % SLAB, lane = threadIdx.x / SLAB;
     const bool is_inside = first + k < o.depth();
     for (int i = 0; i < LOADS; i++) {
         const int at = lane + i * (TILE / LOADS);
-        slab.left[k][at] = is_inside && row + at < o.rows() ? o.left(i, first + k) : 0.0F;
+        slab.left[k][at] = is_inside && row + at < o.rows() ? o.left(i, first + k) : 0;
         slab.right[k][at] =
-            is_inside && column + at < o.columns() ? o.right(first + k, column + at) : 0.0F;
+            is_inside && column + at < o.columns() ? o.right(first + k, column + at) : 0;
     }
 }
 
-__device__ void add_slab(const tile &slab, float (&sums)[PER][PER])
+template <class T> __device__ void add_slab(const tile<T> &slab, T (&sums)[PER][PER])
 {
     const int row = threadIdx.x / SIDE, column = threadIdx.x % SIDE;
     for (int k = 0; k < SLAB; k++) {
-        float left[PER], right[PER];
+        T left[PER], right[PER];
         for (int i = 0; i < PER; i++) {
             left[i] = slab.left[k][row + i * SIDE];
             right[i] = slab.right[k][column + i * SIDE];
@@ -200,9 +215,10 @@ __device__ void add_slab(const tile &slab, float (&sums)[PER][PER])
 
 template <class Operands> __device__ void compute_tile(Operands &o, const eng_cuda_buffers &b)
 {
-    __shared__ tile slab;
+    typedef typename Operands::element T;
+    __shared__ tile<T> slab;
     const int64_t row = (int64_t)blockIdx.x * TILE, column = (int64_t)blockIdx.y * TILE;
-    float sums[PER][PER] = {};
+    T sums[PER][PER] = {};
     for (int i = 0; i < LOADS; i++) {
         const int64_t own = row + threadIdx.x / SLAB + i * (TILE / LOADS);
         o.take_row(i, own < o.rows() ? own : 0);
@@ -224,9 +240,9 @@ template <class Operands> __device__ void compute_tile(Operands &o, const eng_cu
     }
 }
 
-__global__ void matmul_kernel(const eng_cuda_buffers b, const eng_cuda_matmul p)
+template <class T> __global__ void matmul_kernel(const eng_cuda_buffers b, const eng_cuda_matmul p)
 {
-    product_operands operands(b, p);
+    product_operands<T> operands(b, p);
     compute_tile(operands, b);
 }
 
@@ -238,7 +254,7 @@ __global__ void conv_kernel(const eng_cuda_buffers b, const eng_cuda_conv p)
 
 template <class Params>
 static const char *start_tiles(void (*kernel)(const eng_cuda_buffers, const Params),
-                               const int64_t (&size)[3], cudaStream_t stream,
+                               const int64_t (&size)[3], eng_cuda_stream *stream,
                                const eng_cuda_buffers *buffers, const Params *params)
 {
     if (size[0] == 0 || size[1] == 0 || size[2] == 0) {
@@ -247,15 +263,159 @@ static const char *start_tiles(void (*kernel)(const eng_cuda_buffers, const Para
     const dim3 shape[2] = {dim3((unsigned)((size[0] + TILE - 1) / TILE),
                                 (unsigned)((size[1] + TILE - 1) / TILE), (unsigned)size[2]),
                            dim3(ENG_CUDA_THREADS)};
-    eng_cuda_start(kernel, shape, stream, buffers, params);
+    eng_cuda_start(kernel, shape, stream->stream, buffers, params);
     return eng_cuda_said(cudaGetLastError());
 }
 
-const char *eng_cuda_start_matmul(cudaStream_t stream, const eng_cuda_buffers *buffers,
+// --- operands for cuBLASLt -----------------------------------------------------------------------
+
+struct narrowing {
+    int64_t count, inner, outer; // elements that lie side by side; how often, `step` apart
+    eng_cuda_operand from;
+};
+
+__global__ void narrow_kernel(const eng_cuda_buffers b, const narrowing p)
+{
+    ENG_CUDA_FOR_EACH(i, p.count)
+    {
+        const int64_t rest = i / p.inner;
+        const int64_t from = rest / p.outer * p.from.batch + rest % p.outer * p.from.step;
+        ((uint16_t *)b.out[0])[i] = eng_cuda_narrow(((const float *)b.in[0])[from + i % p.inner]);
+    }
+}
+
+// An operand of `count` elements as dense bfloat16 at `to`; `operand` says then how that lies.
+static const char *narrow(eng_cuda_stream *stream, const void **at, void *to,
+                          const int64_t (&size)[3], eng_cuda_operand *operand)
+{
+    const int64_t count = size[0], across = size[1], depth = size[2];
+    const narrowing params = {count, operand->is_long ? depth : across,
+                              operand->is_long ? across : depth, *operand};
+    eng_cuda_buffers buffers = {};
+    buffers.in[0] = *at;
+    buffers.out[0] = to;
+    *at = to;
+    operand->step = params.inner;
+    operand->batch = operand->batch != 0 ? across * depth : 0;
+    return eng_cuda_each(narrow_kernel, count, stream, &buffers, &params);
+}
+
+static const char *narrow_left(eng_cuda_stream *stream, eng_cuda_gemm *gemm, void *scratch,
+                               eng_cuda_lt_call *call)
+{
+    const int64_t size[3] = {eng_cuda_gemm_left(gemm), gemm->rows, gemm->depth};
+    return narrow(stream, &call->a, scratch, size, &gemm->a);
+}
+
+// `behind`: bytes of the left one's.
+static const char *narrow_right(eng_cuda_stream *stream, eng_cuda_gemm *gemm, void *scratch,
+                                int64_t behind, eng_cuda_lt_call *call)
+{
+    const int64_t size[3] = {eng_cuda_gemm_right(gemm), gemm->columns, gemm->depth};
+    return narrow(stream, &call->b, (char *)scratch + behind, size, &gemm->b);
+}
+
+static eng_cuda_lt_call call_of(const eng_cuda_buffers *b, const eng_cuda_finish *f)
+{
+    eng_cuda_lt_call call = {b->in[0], b->in[1], (float *)b->out[0], nullptr, nullptr, nullptr};
+    call.bias = f->bias != UINT32_MAX ? (const float *)b->in[f->bias] : nullptr;
+    call.residual = f->residual != UINT32_MAX ? (const float *)b->in[f->residual] : nullptr;
+    call.activation = f->has_activation ? &f->activation : nullptr;
+    return call;
+}
+
+// Operands as they lie, or rounded.
+static const char *multiply(eng_cuda_stream *stream, const eng_cuda_gemm *asked, void *scratch,
+                            eng_cuda_lt_call call, bool *out_is_done)
+{
+    eng_cuda_gemm gemm = *asked;
+    const char *wrong = nullptr;
+    if (gemm.is_low) {
+        const int64_t left = eng_cuda_gemm_bytes(eng_cuda_gemm_left(&gemm), true);
+        wrong = narrow_left(stream, &gemm, scratch, &call);
+        wrong = wrong == nullptr ? narrow_right(stream, &gemm, scratch, left, &call) : wrong;
+    }
+    return wrong == nullptr ? eng_cuda_lt_product(stream, &gemm, &call, out_is_done) : wrong;
+}
+
+struct unfolding {
+    eng_cuda_conv conv;
+    int64_t first, rows; // pixels
+};
+
+// Windows of pixels as rows, in the order of the weights: all taps of a channel, then the next.
+template <bool Low> __global__ void unfold_kernel(const eng_cuda_buffers b, const unfolding p)
+{
+    const int64_t channels = p.conv.x.channels, taps = p.conv.taps;
+    ENG_CUDA_FOR_EACH(i, p.rows * channels)
+    {
+        const pixel at = pixel_of(p.conv, p.first + i / channels);
+        const float *x = (const float *)b.in[0] + at.x + i % channels * p.conv.x.channel_stride;
+        for (int64_t tap = 0; tap < taps; tap++) {
+            int64_t offset = 0;
+            const float value = tap_of(p.conv, at, tap, &offset) ? x[offset] : 0.0F;
+            if (Low) {
+                ((uint16_t *)b.out[0])[i * taps + tap] = eng_cuda_narrow(value);
+            } else {
+                ((float *)b.out[0])[i * taps + tap] = value;
+            }
+        }
+    }
+}
+
+static const char *unfold(eng_cuda_stream *stream, const eng_cuda_buffers *asked,
+                          const unfolding *params)
+{
+    eng_cuda_buffers buffers = {};
+    buffers.in[0] = asked->in[0];
+    buffers.out[0] = asked->scratch;
+    return eng_cuda_each(params->conv.gemm.is_low ? unfold_kernel<true> : unfold_kernel<false>,
+                         params->rows * params->conv.x.channels, stream, &buffers, params);
+}
+
+// As many windows at a time as the scratch holds.
+static const char *multiply_windows(eng_cuda_stream *stream, const eng_cuda_buffers *buffers,
+                                    const eng_cuda_conv *conv, bool *out_is_done)
+{
+    eng_cuda_gemm gemm = conv->gemm;
+    eng_cuda_lt_call call = call_of(buffers, &conv->finish);
+    const int64_t left = eng_cuda_gemm_bytes(conv->unfold_rows * gemm.depth, gemm.is_low);
+    const char *wrong =
+        gemm.is_low ? narrow_right(stream, &gemm, buffers->scratch, left, &call) : nullptr;
+    call.a = buffers->scratch;
+    for (int64_t first = 0; wrong == nullptr && first < conv->gemm.rows; first += gemm.rows) {
+        const int64_t rest = conv->gemm.rows - first;
+        gemm.rows = rest < conv->unfold_rows ? rest : conv->unfold_rows;
+        const unfolding params = {*conv, first, gemm.rows};
+        wrong = unfold(stream, buffers, &params);
+        wrong = wrong == nullptr ? eng_cuda_lt_product(stream, &gemm, &call, out_is_done) : wrong;
+        if (wrong == nullptr && !*out_is_done) {
+            return first == 0 ? nullptr
+                              : "cuBLASLt took one part of a convolution and not the next";
+        }
+        call.out += gemm.rows * gemm.columns;
+        call.residual =
+            call.residual != nullptr ? call.residual + gemm.rows * gemm.columns : nullptr;
+    }
+    return wrong;
+}
+
+const char *eng_cuda_start_matmul(eng_cuda_stream *stream, const eng_cuda_buffers *buffers,
                                   const eng_cuda_matmul *params)
 {
+    bool is_done = false;
+    if (params->gemm.is_there) {
+        eng_cuda_lt_call call = call_of(buffers, &params->finish);
+        call.a = (const float *)call.a + params->a.offset;
+        call.b = (const float *)call.b + params->b.offset;
+        const char *wrong = multiply(stream, &params->gemm, buffers->scratch, call, &is_done);
+        if (wrong != nullptr || is_done) {
+            return wrong;
+        }
+    }
     const int64_t size[3] = {params->rows, params->columns, params->batches};
-    return start_tiles(matmul_kernel, size, stream, buffers, params);
+    return start_tiles(params->is_int ? matmul_kernel<uint32_t> : matmul_kernel<float>, size,
+                       stream, buffers, params);
 }
 
 static int64_t pixels_of(const eng_cuda_conv *p)
@@ -263,9 +423,19 @@ static int64_t pixels_of(const eng_cuda_conv *p)
     return p->batch * p->y.dims[0] * p->y.dims[1] * p->y.dims[2];
 }
 
-const char *eng_cuda_start_conv(cudaStream_t stream, const eng_cuda_buffers *buffers,
+const char *eng_cuda_start_conv(eng_cuda_stream *stream, const eng_cuda_buffers *buffers,
                                 const eng_cuda_conv *params)
 {
+    bool is_done = false;
+    if (params->gemm.is_there) {
+        const char *wrong = params->unfold_rows > 0
+                                ? multiply_windows(stream, buffers, params, &is_done)
+                                : multiply(stream, &params->gemm, buffers->scratch,
+                                           call_of(buffers, &params->finish), &is_done);
+        if (wrong != nullptr || is_done) {
+            return wrong;
+        }
+    }
     const int64_t size[3] = {pixels_of(params), params->y.channels, params->groups};
     return start_tiles(conv_kernel, size, stream, buffers, params);
 }
@@ -295,7 +465,7 @@ __global__ void depthwise_kernel(const eng_cuda_buffers b, const eng_cuda_depthw
     }
 }
 
-const char *eng_cuda_start_depthwise(cudaStream_t stream, const eng_cuda_buffers *buffers,
+const char *eng_cuda_start_depthwise(eng_cuda_stream *stream, const eng_cuda_buffers *buffers,
                                      const eng_cuda_depthwise *params)
 {
     return eng_cuda_each(depthwise_kernel, pixels_of(params) * params->groups * params->y.channels,
@@ -349,7 +519,7 @@ __global__ void transposed_kernel(const eng_cuda_buffers b, const eng_cuda_trans
     }
 }
 
-const char *eng_cuda_start_transposed(cudaStream_t stream, const eng_cuda_buffers *buffers,
+const char *eng_cuda_start_transposed(eng_cuda_stream *stream, const eng_cuda_buffers *buffers,
                                       const eng_cuda_transposed *params)
 {
     return eng_cuda_each(transposed_kernel, pixels_of(params) * params->groups * params->y.channels,

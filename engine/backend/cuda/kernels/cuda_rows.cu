@@ -96,7 +96,7 @@ __global__ void reduce_rows_kernel(const eng_cuda_buffers b, const eng_cuda_redu
     }
 }
 
-const char *eng_cuda_start_reduce(cudaStream_t stream, const eng_cuda_buffers *buffers,
+const char *eng_cuda_start_reduce(eng_cuda_stream *stream, const eng_cuda_buffers *buffers,
                                   const eng_cuda_reduce *params)
 {
     const eng_reduce &r = params->reduce;
@@ -153,7 +153,7 @@ __global__ void softmax_each_kernel(const eng_cuda_buffers b, const eng_cuda_sof
     }
 }
 
-const char *eng_cuda_start_softmax(cudaStream_t stream, const eng_cuda_buffers *buffers,
+const char *eng_cuda_start_softmax(eng_cuda_stream *stream, const eng_cuda_buffers *buffers,
                                    const eng_cuda_softmax *params)
 {
     const eng_softmax &s = params->softmax;
@@ -197,7 +197,7 @@ __global__ void norm_kernel(const eng_cuda_buffers b, const eng_cuda_norm p)
     }
 }
 
-const char *eng_cuda_start_norm(cudaStream_t stream, const eng_cuda_buffers *buffers,
+const char *eng_cuda_start_norm(eng_cuda_stream *stream, const eng_cuda_buffers *buffers,
                                 const eng_cuda_norm *params)
 {
     return eng_cuda_rows(norm_kernel, params->norm.groups, stream, buffers, params);
@@ -256,7 +256,7 @@ __global__ void attention_kernel(const eng_cuda_buffers b, const eng_cuda_attent
     }
 }
 
-const char *eng_cuda_start_attention(cudaStream_t stream, const eng_cuda_buffers *buffers,
+const char *eng_cuda_start_attention(eng_cuda_stream *stream, const eng_cuda_buffers *buffers,
                                      const eng_cuda_attention *params)
 {
     const int64_t *size = params->box.size;

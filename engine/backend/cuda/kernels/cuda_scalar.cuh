@@ -7,19 +7,20 @@
 #include "backend/cuda/kernels/cuda_kernels.cuh"
 
 #include <math.h>
+#include <string.h>
 
-__device__ float eng_cuda_clip(float x, float low, float high)
+ENG_CUDA_INLINE float eng_cuda_clip(float x, float low, float high)
 {
     const float at_least = x < low ? low : x;
     return at_least > high ? high : at_least;
 }
 
-__device__ float eng_cuda_gelu_tanh(float x)
+ENG_CUDA_INLINE float eng_cuda_gelu_tanh(float x)
 {
     return 0.5F * x * (1 + tanhf(0.79788456080286536F * (x + 0.044715F * x * x * x)));
 }
 
-__device__ float eng_cuda_library(int fn, float x)
+ENG_CUDA_INLINE float eng_cuda_library(int fn, float x)
 {
     switch (fn) {
     case ENG_SIN:
@@ -53,7 +54,7 @@ __device__ float eng_cuda_library(int fn, float x)
     }
 }
 
-__device__ float eng_cuda_plain(int fn, float x)
+ENG_CUDA_INLINE float eng_cuda_plain(int fn, float x)
 {
     switch (fn) {
     case ENG_ABS:
@@ -91,7 +92,7 @@ __device__ float eng_cuda_plain(int fn, float x)
     }
 }
 
-__device__ float eng_cuda_apply(const eng_unary &unary, float x)
+ENG_CUDA_INLINE float eng_cuda_apply(const eng_unary &unary, float x)
 {
     const float alpha = unary.alpha, beta = unary.beta;
     switch (unary.fn) {
@@ -131,13 +132,13 @@ __device__ float eng_cuda_apply(const eng_unary &unary, float x)
 }
 
 // The divisor's sign; fmod has the dividend's.
-__device__ float eng_cuda_modulo(float left, float right)
+ENG_CUDA_INLINE float eng_cuda_modulo(float left, float right)
 {
     const float rest = fmodf(left, right);
     return rest != 0 && (rest < 0) != (right < 0) ? rest + right : rest;
 }
 
-template <class T> __device__ bool eng_cuda_compare(int fn, T left, T right)
+template <class T> ENG_CUDA_INLINE bool eng_cuda_compare(int fn, T left, T right)
 {
     switch (fn) {
     case ENG_EQUAL:
@@ -159,7 +160,7 @@ template <class T> __device__ bool eng_cuda_compare(int fn, T left, T right)
     }
 }
 
-__device__ float eng_cuda_combine(int fn, float left, float right)
+ENG_CUDA_INLINE float eng_cuda_combine(int fn, float left, float right)
 {
     switch (fn) {
     case ENG_ADD:
@@ -189,10 +190,18 @@ __device__ float eng_cuda_combine(int fn, float left, float right)
     }
 }
 
+// To the nearest bfloat16, ties to even; NaN stays one.
+ENG_CUDA_INLINE uint16_t eng_cuda_narrow(float x)
+{
+    uint32_t bits = 0;
+    memcpy(&bits, &x, sizeof bits);
+    return x != x ? 0x7fc0u : (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
 // --- elements of any type ------------------------------------------------------------------------
 
 // An integer or BOOL of at most 64 bits; U64 keeps its bits.
-__device__ int64_t eng_cuda_load_int(int dtype, const void *data, int64_t i)
+ENG_CUDA_INLINE int64_t eng_cuda_load_int(int dtype, const void *data, int64_t i)
 {
     switch (dtype) {
     case ENG_BOOL:
@@ -213,7 +222,7 @@ __device__ int64_t eng_cuda_load_int(int dtype, const void *data, int64_t i)
     }
 }
 
-__device__ void eng_cuda_store_int(int dtype, void *data, int64_t i, int64_t value)
+ENG_CUDA_INLINE void eng_cuda_store_int(int dtype, void *data, int64_t i, int64_t value)
 {
     switch (dtype) {
     case ENG_BOOL:
@@ -237,13 +246,13 @@ __device__ void eng_cuda_store_int(int dtype, void *data, int64_t i, int64_t val
     }
 }
 
-__device__ int64_t eng_cuda_bounded(double x, double low, double high)
+ENG_CUDA_INLINE int64_t eng_cuda_bounded(double x, double low, double high)
 {
     return x != x ? 0 : (int64_t)(x < low ? low : x > high ? high : x);
 }
 
 // Toward zero; saturates, and NaN gives 0.
-__device__ int64_t eng_cuda_whole(int dtype, double x)
+ENG_CUDA_INLINE int64_t eng_cuda_whole(int dtype, double x)
 {
     switch (dtype) {
     case ENG_U8:

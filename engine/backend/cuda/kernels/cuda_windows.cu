@@ -73,7 +73,7 @@ __global__ void pool_kernel(const eng_cuda_buffers b, const eng_cuda_pool p)
     }
 }
 
-const char *eng_cuda_start_pool(cudaStream_t stream, const eng_cuda_buffers *buffers,
+const char *eng_cuda_start_pool(eng_cuda_stream *stream, const eng_cuda_buffers *buffers,
                                 const eng_cuda_pool *params)
 {
     return eng_cuda_each(pool_kernel, params->count, stream, buffers, params);
@@ -189,7 +189,7 @@ __global__ void resize_kernel(const eng_cuda_buffers b, const eng_cuda_resize p)
     }
 }
 
-const char *eng_cuda_start_resize(cudaStream_t stream, const eng_cuda_buffers *buffers,
+const char *eng_cuda_start_resize(eng_cuda_stream *stream, const eng_cuda_buffers *buffers,
                                   const eng_cuda_resize *params)
 {
     return eng_cuda_each(resize_kernel, params->count, stream, buffers, params);

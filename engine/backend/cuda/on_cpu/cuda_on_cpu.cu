@@ -67,7 +67,7 @@ template <class Pointer> bool translate(Pointer *pointer)
 
 bool translate_all(eng_cuda_buffers *buffers)
 {
-    bool is_good = translate(&buffers->fault);
+    bool is_good = translate(&buffers->fault) & translate(&buffers->scratch);
     for (const void *&in : buffers->in) {
         is_good &= translate(&in);
     }
@@ -79,6 +79,10 @@ bool translate_all(eng_cuda_buffers *buffers)
 
 void run_blocks(const eng_on_cpu_launch *launch)
 {
+    if (launch->block.x == 0) {
+        launch->call(launch->kernel, &launch->buffers, launch->params);
+        return;
+    }
     const unsigned count = launch->grid.x * launch->grid.y * launch->grid.z;
     unsigned *order = static_cast<unsigned *>(malloc((count + 1) * sizeof *order));
     if (order == nullptr) {
@@ -104,12 +108,36 @@ void do_job(job *work)
     } else {
         memcpy(work->to, work->from, work->bytes);
     }
-    free(work);
 }
+
+struct job_list {
+    job *first, **last;
+};
+
+void empty(job_list *list)
+{
+    list->first = nullptr;
+    list->last = &list->first;
+}
+
+job *take_first(job_list *list)
+{
+    job *work = list->first;
+    list->first = work->next;
+    list->last = list->first == nullptr ? &list->first : list->last;
+    return work;
+}
+
+thread_local int captures; // of this thread
 } // namespace
 
+struct eng_on_cpu_graph {
+    job_list jobs;
+    int users; // the graph and what was instantiated of it
+};
 struct eng_on_cpu_stream {
-    job *first, **last;
+    job_list jobs;
+    cudaGraph_t notes; // NULL: not recorded
 };
 
 namespace
@@ -121,17 +149,30 @@ job *append(cudaStream_t stream)
         last_error = cudaErrorMemoryAllocation;
         return nullptr;
     }
-    *stream->last = work;
-    stream->last = &work->next;
+    job_list *list = stream->notes != nullptr ? &stream->notes->jobs : &stream->jobs;
+    *list->last = work;
+    list->last = &work->next;
     return work;
+}
+
+void leave(cudaGraph_t graph)
+{
+    if (--graph->users > 0) {
+        return;
+    }
+    while (graph->jobs.first != nullptr) {
+        free(take_first(&graph->jobs));
+    }
+    free(graph);
 }
 } // namespace
 
 const char *cudaGetErrorString(cudaError_t error)
 {
-    return error == cudaSuccess             ? "no error"
-           : error == cudaErrorInvalidValue ? "an address is not the device's"
-                                            : "out of device memory";
+    return error == cudaSuccess                         ? "no error"
+           : error == cudaErrorInvalidValue             ? "an address is not the device's"
+           : error == cudaErrorStreamCaptureUnsupported ? "not while a stream is recorded"
+                                                        : "out of device memory";
 }
 
 cudaError_t cudaGetLastError(void)
@@ -149,20 +190,22 @@ cudaError_t cudaStreamCreate(cudaStream_t *out_stream)
     if (stream == nullptr) {
         return cudaErrorMemoryAllocation;
     }
-    stream->last = &stream->first;
+    empty(&stream->jobs);
     *out_stream = stream;
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
-    pthread_mutex_lock(&lock);
-    while (stream->first != nullptr) {
-        job *work = stream->first;
-        stream->first = work->next;
-        do_job(work);
+    if (stream->notes != nullptr) {
+        return cudaErrorStreamCaptureUnsupported;
     }
-    stream->last = &stream->first;
+    pthread_mutex_lock(&lock);
+    while (stream->jobs.first != nullptr) {
+        job *work = take_first(&stream->jobs);
+        do_job(work);
+        free(work);
+    }
     pthread_mutex_unlock(&lock);
     return cudaGetLastError();
 }
@@ -174,8 +217,73 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
     return error;
 }
 
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode)
+{
+    if (stream->notes != nullptr) {
+        return cudaErrorStreamCaptureUnsupported;
+    }
+    cudaGraph_t notes = static_cast<cudaGraph_t>(calloc(1, sizeof *notes));
+    if (notes == nullptr) {
+        return cudaErrorMemoryAllocation;
+    }
+    empty(&notes->jobs);
+    notes->users = 1;
+    stream->notes = notes;
+    captures++;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out_graph)
+{
+    *out_graph = stream->notes;
+    captures -= stream->notes != nullptr;
+    const bool was_recorded = stream->notes != nullptr;
+    stream->notes = nullptr;
+    return was_recorded ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out_exec, cudaGraph_t graph, uint64_t)
+{
+    graph->users++;
+    *out_exec = graph;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
+{
+    cudaError_t error = cudaSuccess;
+    pthread_mutex_lock(&lock);
+    for (const job *note = exec->jobs.first; note != nullptr; note = note->next) {
+        job *work = append(stream);
+        if (work == nullptr) {
+            error = cudaErrorMemoryAllocation;
+            break;
+        }
+        job *const next = work->next;
+        memcpy(static_cast<void *>(work), note, sizeof *work);
+        work->next = next;
+    }
+    pthread_mutex_unlock(&lock);
+    return error;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
+{
+    leave(exec);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+    leave(graph);
+    return cudaSuccess;
+}
+
 cudaError_t cudaMalloc(void **out, size_t bytes)
 {
+    if (captures > 0) {
+        return cudaErrorStreamCaptureUnsupported;
+    }
     const size_t used = (bytes + align_bytes - 1) / align_bytes * align_bytes;
     const size_t pages = whole_pages(used + 1); // an address for nothing, too
     allocation *a = static_cast<allocation *>(calloc(1, sizeof *a));
@@ -232,6 +340,9 @@ cudaError_t cudaFree(void *at)
 
 cudaError_t cudaMallocHost(void **out, size_t bytes)
 {
+    if (captures > 0) {
+        return cudaErrorStreamCaptureUnsupported;
+    }
     *out = aligned_alloc(align_bytes, (bytes / align_bytes + 1) * align_bytes);
     return *out == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
@@ -266,7 +377,7 @@ void eng_on_cpu_begin(const eng_on_cpu_launch *launch, cudaStream_t stream)
     pthread_mutex_lock(&lock);
     eng_on_cpu_launch copy = *launch;
     const unsigned threads = launch->block.x * launch->block.y * launch->block.z;
-    if (!translate_all(&copy.buffers) || threads == 0 || threads > ENG_ON_CPU_THREADS_MAX) {
+    if (!translate_all(&copy.buffers) || threads > ENG_ON_CPU_THREADS_MAX) {
         last_error = cudaErrorInvalidValue;
     } else {
         job *work = append(stream);

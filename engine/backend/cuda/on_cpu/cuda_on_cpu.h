@@ -6,7 +6,8 @@
 // (WALLE_CUDA_SEED). Device memory has addresses of its own, which the host cannot read: using one
 // ends the process. A kernel that is handed an address that is not the device's is refused. What is
 // begun on a stream happens when the stream is waited for and not before: a wait that is missing
-// shows. Memory ends at a page that cannot be touched.
+// shows. While a stream is recorded, waiting for it and allocating fail, as on a GPU. Memory ends
+// at a page that cannot be touched.
 #ifndef ENG_CUDA_ON_CPU_H
 #define ENG_CUDA_ON_CPU_H
 
@@ -57,7 +58,12 @@ static inline int atomicCAS(int *at, int expected, int desired)
 }
 
 // --- memory and streams --------------------------------------------------------------------------
-enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2 };
+enum cudaError_t {
+    cudaSuccess = 0,
+    cudaErrorInvalidValue = 1,
+    cudaErrorMemoryAllocation = 2,
+    cudaErrorStreamCaptureUnsupported = 900
+};
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2 };
 typedef struct eng_on_cpu_stream *cudaStream_t;
 const char *cudaGetErrorString(cudaError_t error);
@@ -72,11 +78,22 @@ cudaError_t cudaFreeHost(void *at);
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream);
 
+// What is begun on a stream between both is noted, and happens with every launch of the graph.
+enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal = 1 };
+typedef struct eng_on_cpu_graph *cudaGraph_t;
+typedef struct eng_on_cpu_graph *cudaGraphExec_t;
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out_graph);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out_exec, cudaGraph_t graph, uint64_t flags);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+
 // --- launching -----------------------------------------------------------------------------------
 typedef void (*eng_on_cpu_call)(const void *kernel, const eng_cuda_buffers *buffers,
                                 const void *params);
 struct eng_on_cpu_launch {
-    dim3 grid, block;
+    dim3 grid, block;     // a block of no threads: the kernel is called once, outside of all blocks
     eng_on_cpu_call call; // knows the kernel's type
     const void *kernel;
     eng_cuda_buffers buffers;
