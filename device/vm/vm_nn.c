@@ -307,11 +307,6 @@ const struct dev_vm_tensor *dev_nn_input(const struct eng_port_info *port, mp_ob
     return dev_vm_tensor_of(value, port->desc.dtype);
 }
 
-static void input_take(struct call *call, size_t index, mp_obj_t value)
-{
-    call->inputs[index] = dev_nn_input(port_at(call->object, true, index), value);
-}
-
 // m(x, ...): a tensor, or a tuple of them when the model has several outputs.
 static mp_obj_t model_call(mp_obj_t self, size_t count, size_t named, const mp_obj_t *args)
 {
@@ -319,7 +314,7 @@ static mp_obj_t model_call(mp_obj_t self, size_t count, size_t named, const mp_o
     call.input_count = port_count(call.object, true);
     mp_arg_check_num(count, named, call.input_count, call.input_count, false);
     for (size_t i = 0; i < count; i++) {
-        input_take(&call, i, args[i]);
+        call.inputs[i] = dev_nn_input(port_at(call.object, true, i), args[i]);
     }
     call.wanted_count = port_count(call.object, false);
     for (size_t i = 0; i < call.wanted_count; i++) {
@@ -345,7 +340,8 @@ static void inputs_take(struct call *call, const mp_map_t *given)
     for (size_t i = 0; i < given->alloc && dev_vm_tick(&ticks); i++) {
         if (mp_map_slot_is_filled(given, i)) {
             size_t index = port_find(call->object, true, given->table[i].key);
-            input_take(call, index, given->table[i].value);
+            call->inputs[index] =
+                dev_nn_input(port_at(call->object, true, index), given->table[i].value);
         }
     }
     for (size_t i = 0; i < call->input_count; i++) {

@@ -64,8 +64,10 @@
 #define SIM_ROOMS_PART        8    // ... one of so many devices
 #define SIM_ROOMS_LEAST       4    // ... and at least
 #define SIM_ROOMS_RESTING     4    // of them one in so many may be of a device that only listens
-#define SIM_FOLDED_TASK_BYTES 400  // of a task beyond the first in a folded runtime
-#define SIM_RUN_US_MIN        400  // of a run in virtual time
+#define SIM_UNDER_WAY_LEAST                                                                        \
+    256 // devices of a shard that may have begun something at once, at least
+#define SIM_FOLDED_TASK_BYTES 400 // of a task beyond the first in a folded runtime
+#define SIM_RUN_US_MIN        400 // of a run in virtual time
 #define SIM_RUN_US_SPREAD     1200
 #define SIM_BUSINESS_MIN      0.01 // requests of each device a minute
 #define SIM_BUSINESS_MAX      6000
@@ -125,6 +127,7 @@ struct sim_awake {
     struct sim_awake *warm_next;
     uint32_t device;
     bool ready;      // it is in a line
+    bool under_way;  // it waits for an answer, or has more to do
     bool real;       // everything for real, nothing shared
     bool checked_in; // the first check-in of this wake was answered
     bool run_asked;
@@ -137,6 +140,7 @@ struct sim_awake {
     uint64_t index;        // in the population
     uint64_t clock_off_us; // added to the wall clock, modulo 2^64
     uint64_t intended_us;
+    uint64_t due_us;      // what its timer was set to
     uint64_t activations; // as observed last
     uint64_t again;
     uint64_t withdrawals;
@@ -262,6 +266,7 @@ struct sim_shard {
     struct sim_awake *free_slots;
     struct sim_line ready; // to have their turn: who was told something or goes on
     struct sim_line due;   // ... in real time after those: who had only to wait until now
+    uint32_t under_way;    // devices
     // Wakes that found no slot, in order, linked through the wheel nodes.
     uint32_t waiting_first;
     uint32_t waiting_last;
@@ -337,6 +342,11 @@ bool sim_device_wake(struct sim_shard *shard, uint32_t device, uint64_t intended
 void sim_device_timer(struct sim_shard *shard, uint32_t device, uint64_t now_us);
 void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us);
 void sim_device_drop(struct sim_shard *shard, struct sim_awake *awake);
+// Of a device that has nothing to do: does it stay awake; when it wakes if it sleeps, where
+// `next_us` is when its runtime has something to do (rooms/device_sleep.c).
+bool sim_device_stays(const struct sim_shard *shard, const struct sim_awake *awake);
+uint32_t sim_device_sleeps_until_ms(struct sim_shard *shard, struct sim_awake *awake,
+                                    uint64_t next_us);
 // A request without an answer of use, counted once, however it ends.
 void sim_request_in_vain(struct sim_exchange *exchange);
 void sim_request_answered(struct sim_exchange *exchange, int status);

@@ -19,13 +19,10 @@
 #define REBOOT_MS_MIN       1000 // a killed app is started again by its user or by the system
 #define REBOOT_MS_SPREAD    2000
 #define BOOT_RETRY_MS       5000
-#define SLEEP_MS_DEFAULT    300000
 #define KILL_TICKS_SPREAD   8 // of the turns that a wake with an update has
 #define STATUS_UNAUTHORIZED 401
 #define STATUS_BUSY         429
 #define STATUS_SERVER_FAULT 500
-#define FAILED_WAKES_MAX    9 // 2^8 seconds, half of them more or less
-#define FAILED_MS           1000
 
 uint32_t sim_shard_ms(const struct sim_shard *shard, uint64_t now_us)
 {
@@ -65,6 +62,13 @@ void sim_device_ready(struct sim_shard *shard, struct sim_awake *awake)
     line_up(&shard->ready, awake);
 }
 
+static void under_way_set(struct sim_shard *shard, struct sim_awake *awake, bool under_way)
+{
+    shard->under_way += under_way ? 1 : 0;
+    shard->under_way -= awake->under_way ? 1 : 0;
+    awake->under_way = under_way;
+}
+
 // Gives the slot back. The runtime's memory is simply forgotten, as by a kill.
 void sim_device_drop(struct sim_shard *shard, struct sim_awake *awake)
 {
@@ -78,6 +82,7 @@ void sim_device_drop(struct sim_shard *shard, struct sim_awake *awake)
     sim_behaving_drop(shard, awake, false);
     sim_faults_drop(&awake->faulty);
     sim_device_vacate(awake);
+    under_way_set(shard, awake, false);
     sim_wheel_cancel(&shard->wheel, awake->device);
     shard->ledger.alloc->release(shard->ledger.alloc->ctx, awake->late_end);
     awake->late_end = NULL;
@@ -515,77 +520,12 @@ static void set_timer(struct sim_shard *shard, struct sim_awake *awake, uint64_t
     if (sim_business_next_ms(shard, awake->device) < due) {
         due = sim_business_next_ms(shard, awake->device);
     }
+    awake->due_us = shard->start_us + (uint64_t)due * 1000;
     if (due == SIM_WHEEL_NONE) {
         sim_wheel_cancel(&shard->wheel, awake->device);
     } else {
         sim_wheel_set(&shard->wheel, awake->device, due);
     }
-}
-
-// When a device that has nothing to do wakes again: when it is due, or when somebody has its app
-// open after that; a zombie never.
-static uint64_t wakes_ms(const struct sim_shard *shard, const struct sim_awake *awake,
-                         uint64_t due_ms)
-{
-    const struct sim_options *options = shard->options;
-    uint64_t fate = sim_draw(options->seed, awake->index, SIM_STREAM_ZOMBIE);
-    if (sim_chance(fate, options->zombie_ppm)) {
-        return SIM_WHEEL_NONE - 1;
-    }
-    if (!options->presence) {
-        return due_ms;
-    }
-    const struct sim_person person = {options->seed, awake->index, sim_traits_zone(&awake->traits),
-                                      options->presence_hour};
-    return sim_presence_next_ms(&person, due_ms);
-}
-
-// A device whose requests fail keeps what it knows of that in memory while there is room, as an app
-// in use does. Otherwise its system starts it later and later.
-static bool stays(const struct sim_shard *shard, const struct sim_awake *awake)
-{
-    return awake->failing && shard->awake_count <= shard->awake_max / 2;
-}
-
-static uint64_t failed_due_ms(struct sim_shard *shard, const struct sim_awake *awake,
-                              uint64_t now_us)
-{
-    struct sim_device *device = &shard->devices[awake->device];
-    if (!awake->failing) {
-        device->failed_wakes = 0;
-        return 0;
-    }
-    uint32_t failed = device->failed_wakes;
-    device->failed_wakes = (failed < FAILED_WAKES_MAX ? failed + 1 : failed) & 15u;
-    uint64_t mean_ms = (uint64_t)FAILED_MS << (device->failed_wakes - 1);
-    uint64_t draw = sim_draw(shard->options->seed + device->wakes,
-                             sim_shard_index(shard, awake->device), SIM_STREAM_REBOOT);
-    return sim_shard_ms(shard, now_us) + mean_ms / 2 + draw % mean_ms;
-}
-
-// When the system starts a device that asked it to at `due_ms`, or later where it may not yet.
-static uint64_t alarm_ms(const struct sim_shard *shard, struct sim_awake *awake, uint64_t due_ms)
-{
-    uint64_t due_us = shard->start_us + due_ms * 1000;
-    return (sim_faults_timer_us(&awake->faulty, due_us, true) - shard->start_us) / 1000;
-}
-
-// When a device that goes to sleep wakes: `next_us` is when its runtime has something to do.
-static uint32_t sleeps_until_ms(struct sim_shard *shard, struct sim_awake *awake, uint64_t next_us)
-{
-    uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
-    uint64_t due_ms = next_us == UINT64_MAX
-                          ? (uint64_t)sim_shard_ms(shard, now_us) + SLEEP_MS_DEFAULT
-                          : (next_us - shard->start_us) / 1000;
-    due_ms = alarm_ms(shard, awake, due_ms);
-    uint32_t session_ms = sim_behaving_next_ms(shard, awake->device);
-    due_ms = session_ms < due_ms ? session_ms : due_ms;
-    uint32_t business_ms = sim_business_next_ms(shard, awake->device);
-    due_ms = business_ms < due_ms ? business_ms : due_ms;
-    due_ms = wakes_ms(shard, awake, due_ms);
-    uint64_t failed_ms = alarm_ms(shard, awake, failed_due_ms(shard, awake, now_us));
-    due_ms = failed_ms > due_ms ? failed_ms : due_ms;
-    return due_ms < SIM_WHEEL_NONE ? (uint32_t)due_ms : SIM_WHEEL_NONE - 1;
 }
 
 // Did a fault end its process? Then it starts again a little later.
@@ -654,12 +594,13 @@ void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t 
     uint64_t active_us = sim_behaving_due_us(awake, now_us);
     next_us = active_us < next_us ? active_us : next_us;
     if (dev_is_idle(awake->runtime) && !shard->options->hints && !awake->run_late &&
-        awake->active == NULL && !stays(shard, awake)) {
+        awake->active == NULL && !sim_device_stays(shard, awake)) {
         sim_fleet_facts_sleeps(awake);
-        sleep_until(shard, awake, sleeps_until_ms(shard, awake, next_us));
+        sleep_until(shard, awake, sim_device_sleeps_until_ms(shard, awake, next_us));
         return;
     }
     set_timer(shard, awake, next_us);
+    under_way_set(shard, awake, !dev_is_idle(awake->runtime));
     sim_device_rest(awake, next_us);
 }
 
@@ -675,8 +616,9 @@ void sim_device_timer(struct sim_shard *shard, uint32_t device, uint64_t now_us)
         sim_device_unfold(awake);
         sim_behaving_wake(shard, awake, now_us);
     }
-    // In virtual time nobody waits for another one's turn.
-    line_up(shard->virtual_time ? &shard->ready : &shard->due, awake);
+    // In virtual time nobody waits for another one's turn, and a time limit is none's to begin.
+    bool begins = !shard->virtual_time && !awake->under_way;
+    line_up(begins ? &shard->due : &shard->ready, awake);
 }
 
 // ---- Answers ----

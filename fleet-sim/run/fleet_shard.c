@@ -20,8 +20,9 @@
 #define WAIT_US_MAX         50000 // a stop is seen this soon
 #define CONNECT_WAIT_US     10000000
 #define PUBLISH_US          250000
-#define SERVE_US_MAX        50000 // of ready devices, in real time; then sockets have their turn
-#define SERVE_DUE_US        5000  // ... of those who are only due at least
+#define SERVE_US_MAX        50000  // of ready devices, in real time; then sockets have their turn
+#define SERVE_DUE_US        5000   // ... of those who are only due at least
+#define BEGIN_LATE_US_MAX   500000 // who is due so long begins, however many are under way
 #define OUTCOMES_PER_DEVICE 8
 #define SLOT_STEP           64 // a line of a cache; slots in large pages are an odd count of them
 
@@ -503,23 +504,52 @@ static struct sim_awake *line_pop(struct sim_line *line)
     return awake;
 }
 
+// May the next one of those who are due begin? Where a hint brings everybody, each that waits for
+// an answer costs memory on both sides and a folding here: no more of them are under way than keep
+// the gateway at work. Nobody waits long for that, and how long counts as the generator's lag.
+static bool due_begins(const struct sim_shard *shard, uint64_t now_us)
+{
+    const struct sim_awake *first = shard->due.first;
+    if (first == NULL || !shard->options->hints) {
+        return first != NULL;
+    }
+    uint32_t most = sim_rooms_warm(shard->count) / 2;
+    most = most > SIM_UNDER_WAY_LEAST ? most : SIM_UNDER_WAY_LEAST;
+    return shard->under_way < most || now_us > first->due_us + BEGIN_LATE_US_MAX;
+}
+
+static bool line_moves(const struct sim_shard *shard, const struct sim_line *line, uint64_t now_us)
+{
+    return line == &shard->due ? due_begins(shard, now_us) : line->first != NULL;
+}
+
+static void lag_note(struct sim_shard *shard, const struct sim_awake *awake, uint64_t now_us)
+{
+    uint64_t lag_us = now_us > awake->due_us ? now_us - awake->due_us : 0;
+    base_hist_add(&shard->latencies.lag_us, lag_us);
+    base_hist_add(&shard->window_lag_us, lag_us);
+}
+
 // Those who are in the line now.
 static void serve_line(struct sim_shard *shard, struct sim_line *line, uint64_t until_us)
 {
     uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
     const struct sim_awake *last = line->last;
-    bool more = line->first != NULL;
+    bool more = line_moves(shard, line, now_us);
     while (more && now_us < until_us) {
         struct sim_awake *awake = line_pop(line);
+        if (line == &shard->due && shard->options->hints) { // who listens is woken by its timer
+            lag_note(shard, awake, now_us);
+        }
         sim_device_turn(shard, awake, now_us);
         now_us = shard->clock.mono_us(shard->clock.ctx);
-        more = awake != last && line->first != NULL;
+        more = awake != last && line_moves(shard, line, now_us);
     }
 }
 
 // Where a crowd is ready at once, as after a hint to all, its requests do not wait for the last of
 // it: the gateway works on them meanwhile, and the figures of the run go on. Who has an answer goes
-// before who has something to begin, so that no more are under way than the gateway answers.
+// before who has something to begin.
 static void serve_ready(struct sim_shard *shard)
 {
     uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
@@ -532,7 +562,7 @@ static void serve_ready(struct sim_shard *shard)
 // Time until something is due here, at most WAIT_US_MAX.
 static uint64_t wait_us(const struct sim_shard *shard, uint64_t now_us, uint64_t links_us)
 {
-    if (shard->ready.first != NULL || shard->due.first != NULL || shard->local.first != NULL) {
+    if (shard->ready.first != NULL || due_begins(shard, now_us) || shard->local.first != NULL) {
         return 0;
     }
     uint64_t due_us = shard->virtual_time ? UINT64_MAX : now_us + WAIT_US_MAX;
