@@ -149,7 +149,7 @@ class Bench:
         args = self.args
         self.log_path = os.path.join(self.folder, "fleet.log")
         log = open(self.log_path, "wb")
-        more = ["--hints"] if args.mode == "hints" else ["--awake", str(args.awake), "--checkin-interval", str(args.interval)]
+        more = ["--awake", str(args.awake), *(["--hints"] if args.mode == "hints" else ["--checkin-interval", str(args.interval)])]
         more += ["--per-carrier", str(self.per_carrier())]
         self.fleet = self.start(1, "walle-fleet-sim", "run", "--devices", str(args.devices), "--gateway", self.url, *trust,
                                 "--task", "ipv", "--seed", str(args.seed), "--arrival-rate", str(args.arrival_rate),
@@ -304,7 +304,7 @@ def main():
     parser.add_argument("--hint-rate", type=int, default=HINT_RATE, help="devices a second that hints may bring, mode hints")
     parser.add_argument("--per-carrier", type=int, default=0, help="devices that share a connection")
     parser.add_argument("--business", type=float, default=6, help="requests of each device's app a minute, mode business")
-    parser.add_argument("--awake", type=int, default=4096, help="devices in memory at once, mode interval")
+    parser.add_argument("--awake", type=int, default=4096, help="devices awake at once, with hints at work")
     parser.add_argument("--arrival-rate", type=int, default=0, help="devices a second that come online (25000, with hints 8000)")
     parser.add_argument("--threads", type=int, default=2, help="threads of the simulator; 1: it and the gateway have a core each")
     parser.add_argument("--seed", type=int, default=42)

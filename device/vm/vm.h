@@ -258,8 +258,8 @@ BASE_NODISCARD enum base_status dev_vm_run(struct dev_vm *vm, const struct dev_v
 // from outside the owning thread.
 void dev_vm_interrupt(struct dev_vm *vm);
 // For a handler of SIGSEGV and SIGBUS, with the address of the fault. Where the run under way on
-// this thread went into a guard of its heap (vm/guard/vm_guard.h), that run ends as FAULT and the
-// call does not return: it jumps out of the handler, which therefore blocks no signals
+// this thread went into a guard of its heap (base/os/guarded_memory.h), that run ends as FAULT and
+// the call does not return: it jumps out of the handler, which therefore blocks no signals
 // (SA_NODEFER). Otherwise it returns, and the fault is somebody else's. Nothing is done while the
 // run is in a function of the host (data, cloud, models), which may hold locks. What libraries of
 // the VM allocated meanwhile stays allocated.

@@ -6,7 +6,7 @@
 #include "vm/vm.h"
 
 #include "vm/vm_state.h"
-#include "vm/guard/vm_guard.h"
+#include "base/os/guarded_memory.h"
 #include "vm/mpy/vm_text.h"
 
 #include "base/check.h"
@@ -56,9 +56,9 @@ enum base_status dev_vm_new(uint32_t heap_kib, struct dev_vm **out_vm)
     struct dev_vm *vm = malloc(sizeof(*vm));
     // Its pages cost nothing until a run uses them. Aligned, as a script can tell how much fits,
     // and as tables remember places by the low bits of addresses, which tells in what is counted.
-    uint8_t *heap = dev_vm_guarded_new((size_t)heap_kib * 1024);
+    uint8_t *heap = base_guarded_new((size_t)heap_kib * 1024);
     if (vm == NULL || heap == NULL) {
-        dev_vm_guarded_free(heap, (size_t)heap_kib * 1024);
+        base_guarded_free(heap, (size_t)heap_kib * 1024);
         free(vm);
         return BASE_ERR_NOMEM;
     }
@@ -77,7 +77,7 @@ void dev_vm_free(struct dev_vm *vm)
     }
     base_check(dev_vm_current != vm);
     dev_vm_images_free(vm);
-    dev_vm_guarded_free(vm->heap, vm->heap_bytes);
+    base_guarded_free(vm->heap, vm->heap_bytes);
     free(vm);
 }
 
@@ -90,7 +90,7 @@ void dev_vm_fault(const void *address)
 {
     struct dev_vm *vm = dev_vm_current;
     if (vm == NULL || vm->abort_target == NULL || vm->away ||
-        !dev_vm_guarded_hit(vm->heap, vm->heap_bytes, (uintptr_t)address)) {
+        !base_guarded_hit(vm->heap, vm->heap_bytes, (uintptr_t)address)) {
         return;
     }
     dev_text_set(vm->out->type, sizeof(vm->out->type), BASE_STR("FaultError"));

@@ -250,6 +250,7 @@ static enum base_status run_epochs(struct eng_cli *cli, struct eng_trainer *trai
     uint64_t steps = (uint64_t)(examples->count / batch.count);
     uint64_t done = 0;
     if (train->checkpoint != NULL) {
+        base_output_sweep(train->checkpoint);
         BASE_TRY(eng_cli_checkpoint_read(trainer, train->checkpoint, &done, error));
     }
     if (done % steps != 0 || done / steps > train->epochs) {

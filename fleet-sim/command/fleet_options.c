@@ -148,7 +148,7 @@ static const struct argp_option table[] = {
      GROUP_BOTH},
     {"real-every", KEY_REAL_EVERY, "N", 0,
      "One device in N does all work for real, nothing shared (10000; 0: none)", GROUP_BOTH},
-    {"awake", KEY_AWAKE, "N", 0, "Devices in memory at once (4096)", GROUP_BOTH},
+    {"awake", KEY_AWAKE, "N", 0, "Devices in memory, with --hints at work (4096)", GROUP_BOTH},
     {"beta", KEY_BETA, "SHARE", 0, "Share of devices on the beta channel (1%)", GROUP_BOTH},
     {"kills", KEY_KILLS, "SHARE", 0, "Share of wakes that end in a kill at some moment (0)",
      GROUP_BOTH},

@@ -1,40 +1,62 @@
-// Folding of runtimes. Called by fleet_shard.c for a shard's devices, on the shard's thread.
+// Folding of runtimes. Called by device_rooms.c for a shard's devices, on the shard's thread.
 //
 // A runtime has pointers into itself. They are compared, and kept, as pointers to the same place at
 // the start of the area, and when it comes back they are those of its room: any word may be one,
 // since nobody here knows. That is exact as long as no word already points into the area beside its
 // own room, which is looked at, too. Most lines of a runtime are its base's to the bit and have no
-// pointer there: then they have none here, and no more is done about them. They are passed over by
-// the span, at the speed of memcmp.
+// pointer there: then they have none here. A room that is given back keeps what lies in it, and
+// which lines of that are not a base's: who comes next changes only those and its own.
 #include "memory/runtime_rooms.h"
 
 #include "base/check.h"
 #include "model/zero_pages.h"
-#include "ports/state_delta.h"
 
 #include <string.h>
 
 #define ROOM_STEP    64u // a line of a cache; rooms are an odd count of them apart
 #define LINE         64u
+#define LINE_WORDS   (LINE / sizeof(uint64_t))
 #define MARKS        64u // lines of a word of marks
-#define SPAN_LINES   4u  // that are compared at once; a part of MARKS
+#define SPAN_LINES   8u  // that are compared at once; a part of MARKS
 #define SPAN         (SPAN_LINES * LINE)
 #define UNSOUGHT_MAX 256u
+#define CELL_BYTES   128u
+#define CHUNK_CELLS  512u
 
+// delta := part ...    part := number of a line, which of its words differ, these
+#define PART_HEAD (sizeof(uint16_t) + sizeof(uint8_t))
+#define PART_MOST (PART_HEAD + LINE)
+
+// A delta lies in cells of one size, so that the memory of those that grow is nobody's hole.
+struct cell {
+    struct cell *next;
+    uint8_t bytes[CELL_BYTES - sizeof(struct cell *)];
+};
+
+// The first one begins with this.
 struct sim_folded {
+    struct cell *next;
     uint32_t bytes;
     uint32_t base;
-    uint8_t delta[];
+    uint8_t delta[CELL_BYTES - sizeof(struct cell *) - 2 * sizeof(uint32_t)];
 };
+_Static_assert(sizeof(struct sim_folded) == sizeof(struct cell), "it is one");
+
+// Behind what is used of a room.
+struct tail {
+    uint32_t base;    // that what is in it was made from, or the last one's
+    uint32_t serial;  // while it is free: of the base that its lines are; 0: nobody knows
+    uint64_t lines[]; // ... but for these
+};
+
+static size_t marks_count(const struct sim_rooms *rooms)
+{
+    return (rooms->used_bytes + LINE * MARKS - 1) / (LINE * MARKS);
+}
 
 static size_t marks_bytes(const struct sim_rooms *rooms)
 {
-    return (rooms->used_bytes + LINE * MARKS - 1) / (LINE * MARKS) * sizeof(uint64_t);
-}
-
-static bool is_marked(const uint64_t *marks, size_t at)
-{
-    return (marks[at / LINE / MARKS] >> (at / LINE % MARKS) & 1) != 0;
+    return marks_count(rooms) * sizeof(uint64_t);
 }
 
 static void mark(uint64_t *marks, size_t at)
@@ -73,21 +95,34 @@ static size_t marked_next(const struct sim_rooms *rooms, const uint64_t *marks, 
     return rooms->used_bytes;
 }
 
+// ---- Memory ----
+
+static enum base_status pairs_init(struct sim_rooms *rooms)
+{
+    const size_t count = SIM_ROOM_BASES_MAX * SIM_ROOM_BASES_MAX;
+    uint64_t *lines = rooms->alloc->alloc(rooms->alloc->ctx, marks_bytes(rooms) * (count + 1));
+    rooms->lines = lines;
+    for (size_t i = 0; lines != NULL && i < count; i++) {
+        rooms->pairs[i / SIM_ROOM_BASES_MAX][i % SIM_ROOM_BASES_MAX].lines =
+            lines + marks_count(rooms) * (i + 1);
+    }
+    return lines != NULL ? BASE_OK : BASE_ERR_NOMEM;
+}
+
 enum base_status sim_rooms_init(struct sim_rooms *rooms, const struct base_alloc_port *alloc,
                                 size_t bytes, uint32_t count)
 {
-    base_assert(bytes % 16 == 0 && bytes >= sizeof(void *));
+    base_assert(bytes % 16 == 0 && bytes >= sizeof(void *) && bytes / LINE < UINT16_MAX);
     *rooms = (struct sim_rooms){.alloc = alloc, .used_bytes = bytes, .rooms_max = count};
-    rooms->room_bytes = bytes + 2 * ROOM_STEP - bytes % (2 * ROOM_STEP) + ROOM_STEP;
+    size_t whole = bytes + sizeof(struct tail) + marks_bytes(rooms);
+    rooms->room_bytes = whole + 2 * ROOM_STEP - whole % (2 * ROOM_STEP) + ROOM_STEP;
     rooms->area_bytes = rooms->room_bytes * ((size_t)count + 1);
     rooms->area = sim_pages_new(rooms->area_bytes);
-    rooms->image = alloc->alloc(alloc->ctx, bytes + marks_bytes(rooms));
-    rooms->delta = alloc->alloc(alloc->ctx, bytes);
-    if (rooms->area == NULL || rooms->image == NULL || rooms->delta == NULL) {
+    rooms->delta = alloc->alloc(alloc->ctx, bytes + PART_MOST);
+    if (pairs_init(rooms) != BASE_OK || rooms->area == NULL || rooms->delta == NULL) {
         sim_rooms_done(rooms);
         return BASE_ERR_NOMEM;
     }
-    rooms->lines = (uint64_t *)(void *)(rooms->image + bytes);
     return BASE_OK;
 }
 
@@ -100,16 +135,98 @@ void sim_rooms_done(struct sim_rooms *rooms)
     for (uint32_t i = 0; i < SIM_ROOM_BASES_MAX; i++) {
         alloc->release(alloc->ctx, rooms->bases[i].bytes);
     }
-    alloc->release(alloc->ctx, rooms->image);
+    struct cell *chunk = rooms->chunks;
+    while (chunk != NULL) {
+        struct cell *next = chunk->next;
+        alloc->release(alloc->ctx, chunk);
+        chunk = next;
+    }
+    alloc->release(alloc->ctx, rooms->lines);
     alloc->release(alloc->ctx, rooms->delta);
     sim_pages_free(rooms->area, rooms->area_bytes);
     *rooms = (struct sim_rooms){0};
 }
 
-// The base that what is in a room was made from, or the last one's: behind what is used of it.
-static uint32_t *base_of(const struct sim_rooms *rooms, void *room)
+static void cell_put(struct sim_rooms *rooms, struct cell *cell)
 {
-    return (uint32_t *)(void *)((char *)room + rooms->used_bytes);
+    cell->next = rooms->cells;
+    rooms->cells = cell;
+}
+
+// NULL: no memory.
+static struct cell *cell_take(struct sim_rooms *rooms)
+{
+    if (rooms->cells == NULL) {
+        struct cell *chunk = rooms->alloc->alloc(rooms->alloc->ctx, CELL_BYTES * CHUNK_CELLS);
+        if (chunk == NULL) {
+            return NULL;
+        }
+        chunk->next = rooms->chunks;
+        rooms->chunks = chunk;
+        for (uint32_t i = CHUNK_CELLS - 1; i > 0; i--) { // they are handed out as they lie
+            cell_put(rooms, chunk + i);
+        }
+    }
+    struct cell *cell = rooms->cells;
+    rooms->cells = cell->next;
+    return cell;
+}
+
+static void cells_put(struct sim_rooms *rooms, struct cell *cell)
+{
+    while (cell != NULL) {
+        struct cell *next = cell->next;
+        cell_put(rooms, cell);
+        cell = next;
+    }
+}
+
+// The delta at hand, in cells. NULL: no memory.
+static struct sim_folded *delta_keep(struct sim_rooms *rooms, size_t bytes)
+{
+    struct sim_folded *folded = (struct sim_folded *)(void *)cell_take(rooms);
+    if (folded == NULL) {
+        return NULL;
+    }
+    folded->next = NULL;
+    folded->bytes = (uint32_t)bytes;
+    size_t at = less(bytes, sizeof(folded->delta));
+    memcpy(folded->delta, rooms->delta, at);
+    struct cell **link = &folded->next;
+    while (at < bytes) {
+        struct cell *cell = cell_take(rooms);
+        if (cell == NULL) {
+            cells_put(rooms, (struct cell *)(void *)folded);
+            return NULL;
+        }
+        size_t size = less(bytes - at, sizeof(cell->bytes));
+        memcpy(cell->bytes, rooms->delta + at, size);
+        cell->next = NULL;
+        *link = cell;
+        link = &cell->next;
+        at += size;
+    }
+    return folded;
+}
+
+// The delta of a folded runtime, at hand.
+static void delta_fetch(struct sim_rooms *rooms, const struct sim_folded *folded)
+{
+    size_t at = less(folded->bytes, sizeof(folded->delta));
+    memcpy(rooms->delta, folded->delta, at);
+    for (const struct cell *cell = folded->next; cell != NULL; cell = cell->next) {
+        size_t size = less(folded->bytes - at, sizeof(cell->bytes));
+        memcpy(rooms->delta + at, cell->bytes, size);
+        at += size;
+    }
+    base_check(at == folded->bytes);
+}
+
+// ---- Rooms ----
+
+static struct tail *tail_of(const struct sim_rooms *rooms, void *room)
+{
+    return (struct tail *)(void *)((char *)room + rooms->used_bytes);
 }
 
 // One whose bytes are not yet known.
@@ -127,6 +244,14 @@ static void *room_take(struct sim_rooms *rooms, bool *out_zero)
     return rooms->area + rooms->room_bytes * rooms->begun;
 }
 
+static void room_put(struct sim_rooms *rooms, void *room)
+{
+    base_check(rooms->taken > 0);
+    rooms->taken--;
+    memcpy(room, &rooms->free, sizeof(rooms->free));
+    rooms->free = room;
+}
+
 void *sim_rooms_take(struct sim_rooms *rooms)
 {
     bool zero = false;
@@ -134,19 +259,19 @@ void *sim_rooms_take(struct sim_rooms *rooms)
     if (!zero) {
         memset(room, 0, rooms->used_bytes);
     }
-    *base_of(rooms, room) = rooms->newest;
+    tail_of(rooms, room)->base = rooms->newest;
     return room;
 }
 
 void sim_rooms_put(struct sim_rooms *rooms, void *room)
 {
     if (room != NULL) {
-        base_check(rooms->taken > 0);
-        rooms->taken--;
-        memcpy(room, &rooms->free, sizeof(rooms->free));
-        rooms->free = room;
+        tail_of(rooms, room)->serial = 0;
+        room_put(rooms, room);
     }
 }
+
+// ---- Differences ----
 
 // From where to where pointers are moved.
 struct words {
@@ -179,17 +304,45 @@ static struct words words_out_of(const struct sim_rooms *rooms, const void *room
     return (struct words){(uintptr_t)room, (uintptr_t)rooms->area, false, true};
 }
 
-static inline bool words_are(const uint8_t *a, const uint8_t *b, size_t size)
+static inline uint64_t word_at(const uint8_t *bytes, size_t index)
 {
-    uint64_t differs = 0;
-    for (size_t at = 0; at < size; at += sizeof(uint64_t)) {
-        uint64_t x;
-        uint64_t y;
-        memcpy(&x, a + at, sizeof(x));
-        memcpy(&y, b + at, sizeof(y));
-        differs |= x ^ y;
+    uint64_t word;
+    memcpy(&word, bytes + index * sizeof(word), sizeof(word));
+    return word;
+}
+
+// A difference that is being written to `delta`.
+struct differing {
+    const struct sim_room_base *base;
+    struct words words;
+    size_t bytes;
+    size_t most; // from there on nobody wants it
+};
+
+// The words of a line that are not the base's.
+static void line_differ(struct sim_rooms *rooms, struct differing *differing, const uint8_t *room,
+                        size_t at)
+{
+    uint64_t line[LINE_WORDS];
+    const uint8_t *base = differing->base->bytes + at;
+    uint8_t *part = rooms->delta + differing->bytes;
+    size_t size = line_bytes(rooms, at);
+    words_move(rooms, &differing->words, line, room + at, size);
+    uint8_t which = 0;
+    size_t end = PART_HEAD;
+    for (size_t i = 0; i < size / sizeof(uint64_t); i++) {
+        memcpy(part + end, &line[i], sizeof(line[i])); // stays where it counts
+        bool differs = line[i] != word_at(base, i);
+        which = (uint8_t)(which | (differs ? 1u << i : 0));
+        end += differs ? sizeof(line[i]) : 0;
     }
-    return differs == 0;
+    if (which != 0) {
+        uint16_t number = (uint16_t)(at / LINE);
+        memcpy(part, &number, sizeof(number));
+        part[sizeof(number)] = which;
+        differing->bytes += end;
+        mark(rooms->lines, at);
+    }
 }
 
 // As the compiler's widest registers have it everywhere.
@@ -206,81 +359,48 @@ static inline pair pair_at(const uint8_t *bytes, size_t index)
 static inline bool line_is(const uint8_t *a, const uint8_t *b, size_t size)
 {
     if (size != LINE) {
-        return words_are(a, b, size);
+        return memcmp(a, b, size) == 0;
     }
     pair differs = (pair_at(a, 0) ^ pair_at(b, 0)) | (pair_at(a, 1) ^ pair_at(b, 1)) |
                    (pair_at(a, 2) ^ pair_at(b, 2)) | (pair_at(a, 3) ^ pair_at(b, 3));
     return (differs[0] | differs[1]) == 0;
 }
 
-// Which lines of a span are not the base's: marks them in `lines` and puts them into `image`. Their
-// count.
-static size_t span_look(struct sim_rooms *rooms, const struct sim_room_base *base,
-                        struct words *words, const uint8_t *room, size_t from)
+static void span_differ(struct sim_rooms *rooms, struct differing *differing, const uint8_t *room,
+                        size_t from)
 {
+    const struct sim_room_base *base = differing->base;
     const uint64_t pointers = span_marks(base->pointers, from);
     size_t end = less(from + SPAN, rooms->used_bytes);
-    size_t count = 0;
-    for (size_t at = from; at < end; at += LINE) {
-        size_t size = line_bytes(rooms, at);
+    for (size_t at = from; at < end && differing->bytes <= differing->most; at += LINE) {
         bool has_pointer = (pointers >> ((at - from) / LINE) & 1) != 0;
-        if (!has_pointer && line_is(base->bytes + at, room + at, size)) {
-            continue;
-        }
-        words_move(rooms, words, rooms->image + at, room + at, size);
-        if (!line_is(base->bytes + at, rooms->image + at, size)) {
-            mark(rooms->lines, at);
-            count++;
+        if (has_pointer || !line_is(base->bytes + at, room + at, line_bytes(rooms, at))) {
+            line_differ(rooms, differing, room, at);
         }
     }
-    return count;
 }
 
-// The same of the whole runtime. SIZE_MAX: there are `most` or more, or it cannot be told from
-// other rooms.
-static size_t lines_look(struct sim_rooms *rooms, const struct sim_room_base *base,
-                         const uint8_t *room, size_t most)
-{
-    struct words words = words_out_of(rooms, room);
-    size_t count = 0;
-    memset(rooms->lines, 0, marks_bytes(rooms));
-    for (size_t at = 0; at < rooms->used_bytes && count < most; at += SPAN) {
-        size_t size = less(SPAN, rooms->used_bytes - at);
-        if (span_marks(base->pointers, at) != 0 || memcmp(base->bytes + at, room + at, size) != 0) {
-            count += span_look(rooms, base, &words, room, at);
-        }
-    }
-    return words.whole && count < most ? count : SIZE_MAX;
-}
-
-// What is in the marked lines, as the difference to their base, into `delta`. SIZE_MAX: it is
-// larger than `most`.
-static size_t lines_differ(struct sim_rooms *rooms, const struct sim_room_base *base, size_t most)
-{
-    struct sim_delta_writer writer;
-    sim_delta_begin(&writer, rooms->delta, most);
-    size_t from = 0;
-    while ((from = marked_next(rooms, rooms->lines, from)) < rooms->used_bytes) {
-        size_t to = from;
-        while (to < rooms->used_bytes && is_marked(rooms->lines, to)) {
-            to += line_bytes(rooms, to);
-        }
-        sim_delta_part(&writer, base->bytes, rooms->image, from, to);
-        from = to;
-    }
-    return sim_delta_end(&writer);
-}
-
-// The difference of the runtime to a base, into `delta`. SIZE_MAX: there is none, or it is larger
-// than `most`.
+// The difference of the runtime to a base, into `delta`, and the lines it is in into `lines`.
+// SIZE_MAX: there is none, it is larger than `most`, or it cannot be told from other rooms.
 static size_t differ(struct sim_rooms *rooms, uint32_t place, const uint8_t *room, size_t most)
 {
     const struct sim_room_base *base = &rooms->bases[place];
-    if (base->bytes == NULL || lines_look(rooms, base, room, most) == SIZE_MAX) {
+    struct differing differing = {base, words_out_of(rooms, room), 0, most};
+    if (base->bytes == NULL) {
         return SIZE_MAX;
     }
-    return lines_differ(rooms, base, most);
+    base_assert(most <= rooms->used_bytes);
+    memset(rooms->lines, 0, marks_bytes(rooms));
+    for (size_t at = 0; at < rooms->used_bytes && differing.bytes <= most; at += SPAN) {
+        size_t size = less(SPAN, rooms->used_bytes - at);
+        if (span_marks(base->pointers, at) != 0 || memcmp(base->bytes + at, room + at, size) != 0) {
+            span_differ(rooms, &differing, room, at);
+        }
+    }
+    return differing.words.whole && differing.bytes <= most ? differing.bytes : SIZE_MAX;
 }
+
+// ---- Bases ----
 
 // Where a new base may be; SIM_ROOM_BASES_MAX: nowhere.
 static uint32_t base_place(const struct sim_rooms *rooms)
@@ -307,6 +427,7 @@ static bool base_add(struct sim_rooms *rooms, const uint8_t *room, uint32_t *out
     if (base->bytes == NULL) {
         return false;
     }
+    base->serial = ++rooms->serials;
     base->pointers = (uint64_t *)(void *)(base->bytes + rooms->used_bytes);
     memset(base->pointers, 0, marks_bytes(rooms));
     struct words words = words_out_of(rooms, room);
@@ -321,17 +442,16 @@ static bool base_add(struct sim_rooms *rooms, const uint8_t *room, uint32_t *out
     return words.whole;
 }
 
-// The base that most lines of the runtime are in; SIM_ROOM_BASES_MAX: there is none.
+// The base that the runtime differs least from; SIM_ROOM_BASES_MAX: there is none.
 static uint32_t base_likest(struct sim_rooms *rooms, const uint8_t *room)
 {
     uint32_t best = SIM_ROOM_BASES_MAX;
     size_t least = rooms->used_bytes;
     for (uint32_t i = 0; i < SIM_ROOM_BASES_MAX; i++) {
-        const struct sim_room_base *base = &rooms->bases[i];
-        size_t count = base->bytes != NULL ? lines_look(rooms, base, room, least) : SIZE_MAX;
-        if (count != SIZE_MAX) {
+        size_t bytes = differ(rooms, i, room, least);
+        if (bytes != SIZE_MAX) {
             best = i;
-            least = count;
+            least = bytes;
         }
     }
     return best;
@@ -353,7 +473,7 @@ static size_t base_seek(struct sim_rooms *rooms, const uint8_t *room, uint32_t *
     size_t bytes =
         best < SIM_ROOM_BASES_MAX ? differ(rooms, best, room, SIM_FOLDED_BYTES) : SIZE_MAX;
     if (bytes == SIZE_MAX && base_add(rooms, room, &best)) {
-        bytes = 0;
+        bytes = differ(rooms, best, room, 0);
     }
     sought(rooms, bytes != SIZE_MAX);
     if (bytes == SIZE_MAX && best < SIM_ROOM_BASES_MAX) {
@@ -367,7 +487,7 @@ static size_t base_seek(struct sim_rooms *rooms, const uint8_t *room, uint32_t *
 // from, that of another one that came from there and did the same perhaps, or any. SIZE_MAX: none.
 static size_t base_find(struct sim_rooms *rooms, void *room, uint32_t *out_base)
 {
-    uint32_t from = *base_of(rooms, room);
+    uint32_t from = tail_of(rooms, room)->base;
     const uint32_t likely[] = {from, rooms->bases[from].heir};
     bool seeks = rooms->unsought == 0;
     size_t bytes = SIZE_MAX;
@@ -384,59 +504,94 @@ static size_t base_find(struct sim_rooms *rooms, void *room, uint32_t *out_base)
     return bytes;
 }
 
+// The lines in which two bases differ.
+static const uint64_t *pair_lines(struct sim_rooms *rooms, uint32_t a, uint32_t b)
+{
+    struct sim_room_pair *between = &rooms->pairs[a][b];
+    const struct sim_room_base *bases[] = {&rooms->bases[a], &rooms->bases[b]};
+    if (between->serials[0] != bases[0]->serial || between->serials[1] != bases[1]->serial) {
+        between->serials[0] = bases[0]->serial;
+        between->serials[1] = bases[1]->serial;
+        memset(between->lines, 0, marks_bytes(rooms));
+        for (size_t at = 0; at < rooms->used_bytes; at += LINE) {
+            if (!line_is(bases[0]->bytes + at, bases[1]->bytes + at, line_bytes(rooms, at))) {
+                mark(between->lines, at);
+            }
+        }
+    }
+    return between->lines;
+}
+
+// ---- Folding ----
+
 struct sim_folded *sim_rooms_fold(struct sim_rooms *rooms, void *room)
 {
     uint32_t base = 0;
     size_t bytes = base_find(rooms, room, &base);
-    if (bytes == SIZE_MAX) {
-        return NULL;
-    }
-    struct sim_folded *folded = rooms->alloc->alloc(rooms->alloc->ctx, sizeof(*folded) + bytes);
+    struct sim_folded *folded = bytes != SIZE_MAX ? delta_keep(rooms, bytes) : NULL;
     if (folded == NULL) {
         return NULL;
     }
-    folded->bytes = (uint32_t)bytes;
     folded->base = base;
-    memcpy(folded->delta, rooms->delta, bytes);
     rooms->bases[base].uses++;
     rooms->newest = base;
-    sim_rooms_put(rooms, room);
+    struct tail *tail = tail_of(rooms, room);
+    tail->base = base;
+    tail->serial = rooms->bases[base].serial;
+    memcpy(tail->lines, rooms->lines, marks_bytes(rooms));
+    mark(tail->lines, 0); // what is free begins with a pointer
+    room_put(rooms, room);
     return folded;
 }
 
-// The bytes of a room that is its base's and is to differ by the delta, and the lines where its
-// pointers are now into `lines`. False: it is no delta of a runtime.
-static bool delta_put(struct sim_rooms *rooms, const struct sim_folded *folded, uint8_t *room)
+// Which lines of a free room are not those of a base, as that has them. All where nobody knows.
+static void lines_others(struct sim_rooms *rooms, const struct tail *tail, uint32_t base)
 {
-    struct base_reader reader;
+    size_t count = marks_count(rooms);
+    bool known = tail->serial != 0 && rooms->bases[tail->base].serial == tail->serial;
+    const uint64_t *between = known ? pair_lines(rooms, tail->base, base) : NULL;
+    for (size_t i = 0; i < count; i++) {
+        rooms->lines[i] = known ? tail->lines[i] | between[i] : UINT64_MAX;
+    }
+}
+
+// The delta at hand, its pointers as those of the room.
+static void delta_put(struct sim_rooms *rooms, struct words *words, size_t bytes, uint8_t *room)
+{
     size_t at = 0;
-    size_t count = 0;
-    const uint8_t *run;
-    base_reader_init(&reader, folded->delta, folded->bytes);
-    memcpy(rooms->lines, rooms->bases[folded->base].pointers, marks_bytes(rooms));
-    while ((run = sim_delta_next(&reader, rooms->used_bytes, &at, &count)) != NULL) {
-        memcpy(room + at - count, run, count);
-        for (size_t line = (at - count) / LINE * LINE; line < at; line += LINE) {
-            mark(rooms->lines, line);
+    while (at < bytes) {
+        uint16_t number;
+        memcpy(&number, rooms->delta + at, sizeof(number));
+        uint8_t which = rooms->delta[at + sizeof(number)];
+        uint8_t *line = room + (size_t)number * LINE;
+        at += PART_HEAD;
+        for (; which != 0; which &= (uint8_t)(which - 1)) {
+            size_t index = (size_t)__builtin_ctz(which);
+            words_move(rooms, words, line + index * sizeof(uint64_t), rooms->delta + at,
+                       sizeof(uint64_t));
+            at += sizeof(uint64_t);
         }
     }
-    return reader.status == BASE_OK;
+    base_check(at == bytes);
 }
 
 void *sim_rooms_unfold(struct sim_rooms *rooms, struct sim_folded *folded)
 {
     bool zero = false;
     uint8_t *room = room_take(rooms, &zero);
-    memcpy(room, rooms->bases[folded->base].bytes, rooms->used_bytes);
-    base_check(delta_put(rooms, folded, room));
+    struct tail *tail = tail_of(rooms, room);
+    const uint8_t *base = rooms->bases[folded->base].bytes;
     struct words words = {(uintptr_t)rooms->area, (uintptr_t)room, false, true};
+    lines_others(rooms, tail, folded->base);
     size_t at = 0;
     while ((at = marked_next(rooms, rooms->lines, at)) < rooms->used_bytes) {
-        words_move(rooms, &words, room + at, room + at, line_bytes(rooms, at));
+        words_move(rooms, &words, room + at, base + at, line_bytes(rooms, at));
         at += LINE;
     }
+    delta_fetch(rooms, folded);
+    delta_put(rooms, &words, folded->bytes, room);
     base_check(words.whole);
-    *base_of(rooms, room) = folded->base;
+    tail->base = folded->base;
     sim_rooms_forget(rooms, folded);
     return room;
 }
@@ -446,11 +601,11 @@ void sim_rooms_forget(struct sim_rooms *rooms, struct sim_folded *folded)
     if (folded != NULL) {
         base_check(rooms->bases[folded->base].uses > 0);
         rooms->bases[folded->base].uses--;
-        rooms->alloc->release(rooms->alloc->ctx, folded);
+        cells_put(rooms, (struct cell *)(void *)folded);
     }
 }
 
 size_t sim_folded_bytes(const struct sim_folded *folded)
 {
-    return sizeof(*folded) + folded->bytes;
+    return 2 * sizeof(uint32_t) + folded->bytes;
 }

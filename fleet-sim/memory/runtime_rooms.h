@@ -22,8 +22,15 @@
 struct sim_room_base {
     uint8_t *bytes;     // NULL: none here
     uint64_t *pointers; // a bit for each line of it where one of those is
+    uint32_t serial;    // no other one ever has it
     uint32_t uses;
     uint32_t heir; // base of what came from here and became unlike it
+};
+
+// Which lines of two bases are not the same, as far as somebody asked.
+struct sim_room_pair {
+    uint32_t serials[2]; // 0: nobody did
+    uint64_t *lines;
 };
 
 struct sim_rooms {
@@ -35,14 +42,17 @@ struct sim_rooms {
     uint32_t rooms_max;
     uint32_t begun;       // rooms that were used ever
     uint32_t taken;       // ... and are now
+    uint32_t serials;     // bases that there ever were
     void *free;           // one that is not used now, and in its first word the next
-    uint8_t *image;       // used_bytes, of what is being folded: its lines that are not the base's
-    uint64_t *lines;      // ... a bit for each of these
-    uint8_t *delta;       // used_bytes
+    uint64_t *lines;      // a bit for each line of the runtime at hand, by what is done with it
+    uint8_t *delta;       // of the runtime at hand
+    void *cells;          // of folded runtimes, free; each begins with a pointer to the next
+    void *chunks;         // that they are parts of, likewise
     uint32_t newest;      // base of the last fold
     uint32_t unsought;    // folds for which no other base is sought
     uint32_t unsought_at; // ... after the next search in vain
     struct sim_room_base bases[SIM_ROOM_BASES_MAX];
+    struct sim_room_pair pairs[SIM_ROOM_BASES_MAX][SIM_ROOM_BASES_MAX];
 };
 
 struct sim_folded;

@@ -35,7 +35,7 @@ struct sim_options {
     uint64_t installation; // of `run`, drawn: its devices begin without what the last run's had
     uint32_t threads;
     uint32_t real_every;
-    uint32_t awake_max;   // devices in memory at once, over all threads
+    uint32_t awake_max;   // devices in memory at once, with hints at work, over all threads
     uint32_t tasks;       // that a device holds at most
     uint32_t content_mib; // of all that devices pull, as the preflight counts it
     double arrival_rate;  // devices a second that come online

@@ -41,48 +41,33 @@ static size_t run_bytes(const uint8_t *a, const uint8_t *b, size_t size)
     return end;
 }
 
-void sim_delta_begin(struct sim_delta_writer *writer, uint8_t *out, size_t capacity)
-{
-    base_writer_init(&writer->out, out, capacity);
-    writer->at = 0;
-}
-
-void sim_delta_part(struct sim_delta_writer *writer, const uint8_t *base, const uint8_t *bytes,
-                    size_t from, size_t to)
-{
-    base_assert(writer->at <= from && from <= to);
-    size_t at = from;
-    while (writer->out.status == BASE_OK) {
-        at += equal_bytes(base + at, bytes + at, to - at);
-        if (at == to) {
-            break;
-        }
-        size_t count = run_bytes(base + at, bytes + at, to - at);
-        base_writer_varint(&writer->out, at - writer->at);
-        base_writer_varint(&writer->out, count);
-        base_writer_bytes(&writer->out, bytes + at, count);
-        at += count;
-        writer->at = at;
-    }
-    base_assert(at <= to);
-}
-
-size_t sim_delta_end(const struct sim_delta_writer *writer)
-{
-    return writer->out.status == BASE_OK ? base_writer_size(&writer->out) : SIZE_MAX;
-}
-
 size_t sim_delta_find(const uint8_t *base, const uint8_t *bytes, size_t size, uint8_t *out,
                       size_t capacity)
 {
-    struct sim_delta_writer writer;
-    sim_delta_begin(&writer, out, capacity);
-    sim_delta_part(&writer, base, bytes, 0, size);
-    return sim_delta_end(&writer);
+    struct base_writer writer;
+    base_writer_init(&writer, out, capacity);
+    size_t at = 0;
+    while (writer.status == BASE_OK) {
+        size_t equal = equal_bytes(base + at, bytes + at, size - at);
+        if (at + equal == size) {
+            break;
+        }
+        at += equal;
+        size_t count = run_bytes(base + at, bytes + at, size - at);
+        base_writer_varint(&writer, equal);
+        base_writer_varint(&writer, count);
+        base_writer_bytes(&writer, bytes + at, count);
+        at += count;
+    }
+    base_assert(at <= size);
+    return writer.status == BASE_OK ? base_writer_size(&writer) : SIZE_MAX;
 }
 
-const uint8_t *sim_delta_next(struct base_reader *reader, size_t size, size_t *io_at,
-                              size_t *out_count)
+// The next run that a reader over a delta comes to, which begins at *io_at or behind it: moves
+// *io_at behind the run. Its bytes, *out_count of them, valid as long as the delta; NULL: it ended,
+// or it is no delta of a block of this size, and the reader's status says which.
+static const uint8_t *run_next(struct base_reader *reader, size_t size, size_t *io_at,
+                               size_t *out_count)
 {
     if (base_reader_left(reader) == 0) {
         return NULL;
@@ -105,7 +90,7 @@ bool sim_delta_apply(const uint8_t *delta, size_t delta_bytes, uint8_t *bytes, s
     size_t at = 0;
     size_t count = 0;
     const uint8_t *run;
-    while ((run = sim_delta_next(&reader, size, &at, &count)) != NULL) {
+    while ((run = run_next(&reader, size, &at, &count)) != NULL) {
         memcpy(bytes + at - count, run, count);
     }
     base_assert(at <= size);

@@ -9,8 +9,6 @@
 #ifndef SIM_STATE_DELTA_H
 #define SIM_STATE_DELTA_H
 
-#include "base/cursor.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,26 +19,8 @@
 // bytes. SIZE_MAX: it would be more.
 size_t sim_delta_find(const uint8_t *base, const uint8_t *bytes, size_t size, uint8_t *out,
                       size_t capacity);
-// The same for who knows where two blocks may differ: begun, told of such parts in ascending order,
-// and ended, which gives the bytes written or SIZE_MAX. What no part covers counts as equal.
-struct sim_delta_writer {
-    struct base_writer out;
-    size_t at; // behind the last run
-};
-
-void sim_delta_begin(struct sim_delta_writer *writer, uint8_t *out, size_t capacity);
-void sim_delta_part(struct sim_delta_writer *writer, const uint8_t *base, const uint8_t *bytes,
-                    size_t from, size_t to);
-size_t sim_delta_end(const struct sim_delta_writer *writer);
-
 // Changes `bytes`, a copy of the base. False: it is no delta of a block of this size.
 bool sim_delta_apply(const uint8_t *delta, size_t delta_bytes, uint8_t *bytes, size_t size);
-// The next run that a reader over a delta comes to, which begins at *io_at or behind it: moves
-// *io_at behind the run. Its bytes, *out_count of them, valid as long as the delta; NULL: it ended,
-// or it is no delta of a block of this size, and the reader's status says which.
-const uint8_t *sim_delta_next(struct base_reader *reader, size_t size, size_t *io_at,
-                              size_t *out_count);
-
 // Where deltas change something. Devices that did the same differ in the same places, so who keeps
 // many deltas keeps a shape of them once, and of each delta the bytes at its places.
 #define SIM_SHAPE_RUNS_MAX  16u

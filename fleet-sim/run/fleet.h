@@ -55,6 +55,7 @@
     8 // starts that end in a kill before a version is given up, with --kills
 #define SIM_TURNS_MAX      64 // ticks and runs of one device before others get their turn
 #define SIM_WAKES_PER_TURN 256
+#define SIM_TOLD_PER_TURN  256 // with hints: what came for more than these is read after them
 #define SIM_PAGE_BYTES     4096
 // A slot, and all those of a run, up to which they lie in large pages.
 #define SIM_LARGE_SLOT_BYTES  ((size_t)32 << 10)
@@ -64,10 +65,8 @@
 #define SIM_ROOMS_PART        8    // ... one of so many devices
 #define SIM_ROOMS_LEAST       4    // ... and at least
 #define SIM_ROOMS_RESTING     4    // of them one in so many may be of a device that only listens
-#define SIM_UNDER_WAY_LEAST                                                                        \
-    256 // devices of a shard that may have begun something at once, at least
-#define SIM_FOLDED_TASK_BYTES 400 // of a task beyond the first in a folded runtime
-#define SIM_RUN_US_MIN        400 // of a run in virtual time
+#define SIM_FOLDED_TASK_BYTES 400  // of a task beyond the first in a folded runtime
+#define SIM_RUN_US_MIN        400  // of a run in virtual time
 #define SIM_RUN_US_SPREAD     1200
 #define SIM_BUSINESS_MIN      0.01 // requests of each device a minute
 #define SIM_BUSINESS_MAX      6000
@@ -267,6 +266,7 @@ struct sim_shard {
     struct sim_line ready; // to have their turn: who was told something or goes on
     struct sim_line due;   // ... in real time after those: who had only to wait until now
     uint32_t under_way;    // devices
+    uint32_t told;         // that something came for, in this turn of the loop
     // Wakes that found no slot, in order, linked through the wheel nodes.
     uint32_t waiting_first;
     uint32_t waiting_last;

@@ -13,6 +13,7 @@
 #include "bytes/bytes_lines.h"
 #include "base/prng.h"
 
+#include <event2/event.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -60,6 +61,10 @@ static void line_up(struct sim_line *line, struct sim_awake *awake)
 void sim_device_ready(struct sim_shard *shard, struct sim_awake *awake)
 {
     line_up(&shard->ready, awake);
+    // Who is told something has a room until its turn: what else has come waits in its socket.
+    if (shard->base != NULL && shard->options->hints && ++shard->told >= SIM_TOLD_PER_TURN) {
+        (void)event_base_loopbreak(shard->base);
+    }
 }
 
 static void under_way_set(struct sim_shard *shard, struct sim_awake *awake, bool under_way)
@@ -616,8 +621,9 @@ void sim_device_timer(struct sim_shard *shard, uint32_t device, uint64_t now_us)
         sim_device_unfold(awake);
         sim_behaving_wake(shard, awake, now_us);
     }
-    // In virtual time nobody waits for another one's turn, and a time limit is none's to begin.
-    bool begins = !shard->virtual_time && !awake->under_way;
+    // In virtual time nobody waits for another one's turn; whose time limit it is goes on, and
+    // begins nothing.
+    bool begins = !shard->virtual_time && !(shard->options->hints && awake->under_way);
     line_up(begins ? &shard->due : &shard->ready, awake);
 }
 

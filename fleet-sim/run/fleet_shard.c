@@ -20,9 +20,8 @@
 #define WAIT_US_MAX         50000 // a stop is seen this soon
 #define CONNECT_WAIT_US     10000000
 #define PUBLISH_US          250000
-#define SERVE_US_MAX        50000  // of ready devices, in real time; then sockets have their turn
-#define SERVE_DUE_US        5000   // ... of those who are only due at least
-#define BEGIN_LATE_US_MAX   500000 // who is due so long begins, however many are under way
+#define SERVE_US_MAX        50000 // of ready devices, in real time; then sockets have their turn
+#define SERVE_DUE_US        5000  // ... of those who are only due at least
 #define OUTCOMES_PER_DEVICE 8
 #define SLOT_STEP           64 // a line of a cache; slots in large pages are an odd count of them
 
@@ -505,22 +504,18 @@ static struct sim_awake *line_pop(struct sim_line *line)
 }
 
 // May the next one of those who are due begin? Where a hint brings everybody, each that waits for
-// an answer costs memory on both sides and a folding here: no more of them are under way than keep
-// the gateway at work. Nobody waits long for that, and how long counts as the generator's lag.
-static bool due_begins(const struct sim_shard *shard, uint64_t now_us)
+// an answer costs memory on both sides: no more are at work than may be awake where devices sleep,
+// and how long the others wait counts as the generator's lag, as there.
+static bool due_begins(const struct sim_shard *shard)
 {
-    const struct sim_awake *first = shard->due.first;
-    if (first == NULL || !shard->options->hints) {
-        return first != NULL;
-    }
-    uint32_t most = sim_rooms_warm(shard->count) / 2;
-    most = most > SIM_UNDER_WAY_LEAST ? most : SIM_UNDER_WAY_LEAST;
-    return shard->under_way < most || now_us > first->due_us + BEGIN_LATE_US_MAX;
+    uint32_t most = shard->options->awake_max / shard->shards;
+    bool room = !shard->options->hints || shard->under_way < (most > 0 ? most : 1);
+    return room && shard->due.first != NULL;
 }
 
-static bool line_moves(const struct sim_shard *shard, const struct sim_line *line, uint64_t now_us)
+static bool line_moves(const struct sim_shard *shard, const struct sim_line *line)
 {
-    return line == &shard->due ? due_begins(shard, now_us) : line->first != NULL;
+    return line == &shard->due ? due_begins(shard) : line->first != NULL;
 }
 
 static void lag_note(struct sim_shard *shard, const struct sim_awake *awake, uint64_t now_us)
@@ -535,7 +530,7 @@ static void serve_line(struct sim_shard *shard, struct sim_line *line, uint64_t 
 {
     uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
     const struct sim_awake *last = line->last;
-    bool more = line_moves(shard, line, now_us);
+    bool more = line_moves(shard, line);
     while (more && now_us < until_us) {
         struct sim_awake *awake = line_pop(line);
         if (line == &shard->due && shard->options->hints) { // who listens is woken by its timer
@@ -543,7 +538,7 @@ static void serve_line(struct sim_shard *shard, struct sim_line *line, uint64_t 
         }
         sim_device_turn(shard, awake, now_us);
         now_us = shard->clock.mono_us(shard->clock.ctx);
-        more = awake != last && line_moves(shard, line, now_us);
+        more = awake != last && line_moves(shard, line);
     }
 }
 
@@ -555,6 +550,7 @@ static void serve_ready(struct sim_shard *shard)
     uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
     uint64_t until_us = shard->virtual_time ? UINT64_MAX : now_us + SERVE_US_MAX;
     serve_line(shard, &shard->ready, until_us);
+    shard->told = 0;
     uint64_t least_us = shard->clock.mono_us(shard->clock.ctx) + SERVE_DUE_US;
     serve_line(shard, &shard->due, until_us > least_us ? until_us : least_us);
 }
@@ -562,7 +558,7 @@ static void serve_ready(struct sim_shard *shard)
 // Time until something is due here, at most WAIT_US_MAX.
 static uint64_t wait_us(const struct sim_shard *shard, uint64_t now_us, uint64_t links_us)
 {
-    if (shard->ready.first != NULL || due_begins(shard, now_us) || shard->local.first != NULL) {
+    if (shard->ready.first != NULL || due_begins(shard) || shard->local.first != NULL) {
         return 0;
     }
     uint64_t due_us = shard->virtual_time ? UINT64_MAX : now_us + WAIT_US_MAX;

@@ -10,6 +10,8 @@
 #include "base/os/regular_file.h"
 #include "base/str.h"
 
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -134,4 +136,44 @@ enum base_status base_output_write(const char *path, const void *bytes, size_t s
         status = failed(error, path, errno != 0 ? errno : EIO);
     }
     return base_output_close(&out, status, error);
+}
+
+#define BESIDE_TAIL ".tmp"
+#define BESIDE_HEX  8u
+
+// Is `name` what open_beside made of `of`?
+static bool is_beside(const char *name, const char *of)
+{
+    size_t size = strlen(of);
+    if (strncmp(name, of, size) != 0 || name[size] != '.' ||
+        strlen(name + size) != 1 + BESIDE_HEX + strlen(BESIDE_TAIL)) {
+        return false;
+    }
+    bool hex = true;
+    for (size_t i = 0; i < BESIDE_HEX; i++) {
+        hex = hex && isxdigit((unsigned char)name[size + 1 + i]) != 0;
+    }
+    return hex && strcmp(name + size + 1 + BESIDE_HEX, BESIDE_TAIL) == 0;
+}
+
+void base_output_sweep(const char *path)
+{
+    char folder[BASE_OUTPUT_PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    int size = slash == NULL ? 1 : slash == path ? 1 : (int)(slash - path);
+    if ((size_t)size >= sizeof(folder)) {
+        return;
+    }
+    (void)snprintf(folder, sizeof(folder), "%.*s", size, slash == NULL ? "." : path);
+    DIR *dir = opendir(folder);
+    const char *name = slash == NULL ? path : slash + 1;
+    struct dirent *entry = NULL;
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        if (is_beside(entry->d_name, name)) {
+            (void)unlinkat(dirfd(dir), entry->d_name, 0);
+        }
+    }
+    if (dir != NULL) {
+        (void)closedir(dir);
+    }
 }

@@ -34,5 +34,8 @@ base_output_close(struct base_output_file *out, enum base_status written, struct
 // All of it, with these bytes.
 BASE_NODISCARD enum base_status base_output_write(const char *path, const void *bytes, size_t size,
                                                   struct base_error *error);
+// Removes what writers of this path that were killed left beside it. For who knows that nobody
+// else writes it now.
+void base_output_sweep(const char *path);
 
 #endif

@@ -186,6 +186,39 @@ static void test_a_path_that_is_too_long(void **state)
     free(path);
 }
 
+// What killed writers left goes, and nothing else that is called nearly so.
+static void test_what_killed_writers_left(void **state)
+{
+    (void)state;
+    const char *left[] = {"kept.0123abcd.tmp", "kept.ffffffff.tmp"};
+    const char *others[] = {"kept",
+                            "kept.0123abcd.tm",
+                            "kept.0123abc.tmp",
+                            "kept.0123abcg.tmp",
+                            "kept0123abcd.tmp",
+                            "other.0123abcd.tmp",
+                            "kept.0123abcd.tmp2"};
+    for (size_t i = 0; i < sizeof(left) / sizeof(left[0]); i++) {
+        put(left[i], "half");
+    }
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        put(others[i], "whole");
+    }
+    base_output_sweep(path_of("kept"));
+    for (size_t i = 0; i < sizeof(left) / sizeof(left[0]); i++) {
+        assert_int_equal(access(path_of(left[i]), F_OK), -1);
+    }
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        expect(others[i], "whole");
+    }
+    base_output_sweep(path_of("nowhere/kept")); // no such folder
+    put("kept.01234567.tmp", "half");
+    assert_int_equal(chdir(folder), 0);
+    base_output_sweep("kept");
+    assert_int_equal(access("kept.01234567.tmp", F_OK), -1);
+    assert_int_equal(chdir("/"), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -193,6 +226,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_what_is_no_file_is_refused, set_up, take_down),
         cmocka_unit_test_setup_teardown(test_streams_are_written_to, set_up, take_down),
         cmocka_unit_test_setup_teardown(test_a_path_that_is_too_long, set_up, take_down),
+        cmocka_unit_test_setup_teardown(test_what_killed_writers_left, set_up, take_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -100,6 +100,93 @@ static void test_whole_after_many_folds(void **state)
     assert_int_equal(alloc.live, 0);
 }
 
+// What a device is to be: bytes, and words that are pointers into it by their place and where to.
+struct model {
+    uint64_t words[ROOM_BYTES / 8];
+    uint64_t points[ROOM_BYTES / 8]; // 0: it is no pointer; else one more than what it points to
+    struct sim_folded *folded;
+};
+
+static void model_change(struct model *model, struct base_prng *prng)
+{
+    for (uint64_t count = base_prng_below(prng, 12); count > 0; count--) {
+        uint64_t place = base_prng_below(prng, ROOM_BYTES / 8);
+        place = base_prng_below(prng, 4) == 0 ? 0 : place; // where a free room has its link
+        bool pointer = base_prng_below(prng, 5) == 0;
+        model->points[place] = pointer ? 1 + base_prng_below(prng, ROOM_BYTES + 1) : 0;
+        model->words[place] = base_prng_below(prng, 3) == 0 ? 0 : base_prng_next(prng) >> 20;
+    }
+}
+
+static void model_write(const struct model *model, uint8_t *room)
+{
+    for (size_t i = 0; i < ROOM_BYTES / 8; i++) {
+        uint64_t word =
+            model->points[i] > 0 ? (uintptr_t)room + model->points[i] - 1 : model->words[i];
+        memcpy(room + i * 8, &word, sizeof(word));
+    }
+}
+
+static void model_is(const struct model *model, const uint8_t *room)
+{
+    for (size_t i = 0; i < ROOM_BYTES / 8; i++) {
+        uint64_t word;
+        memcpy(&word, room + i * 8, sizeof(word));
+        assert_int_equal(word, model->points[i] > 0 ? (uintptr_t)room + model->points[i] - 1
+                                                    : model->words[i]);
+    }
+}
+
+// Rooms keep what lay in them, and who comes next changes only what is another's: every word of
+// every device against a model, of several kinds that become others, bases given up and made anew.
+static void test_every_word_against_a_model(void **state)
+{
+    (void)state;
+    struct test_alloc alloc;
+    struct sim_rooms rooms;
+    struct base_prng prng;
+    static struct model models[DEVICES];
+    memset(models, 0, sizeof(models));
+    test_alloc_init(&alloc, SIZE_MAX);
+    base_prng_seed(&prng, 23);
+    assert_int_equal(sim_rooms_init(&rooms, &alloc.port, ROOM_BYTES, ROOMS), BASE_OK);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        models[i] = i % 5 > 0 ? models[i / 5 * 5] : models[i]; // kinds of five
+        for (uint32_t k = 0; i % 5 == 0 && k < 40; k++) {
+            model_change(&models[i], &prng);
+        }
+        uint8_t *room = sim_rooms_take(&rooms);
+        model_write(&models[i], room);
+        models[i].folded = sim_rooms_fold(&rooms, room);
+        assert_non_null(models[i].folded);
+    }
+    for (uint32_t round = 0; round < 20 * ROUNDS; round++) {
+        struct model *model = &models[base_prng_below(&prng, DEVICES)];
+        uint8_t *room = sim_rooms_unfold(&rooms, model->folded);
+        model_is(model, room);
+        if (base_prng_below(&prng, 8) == 0) { // becomes as another one is
+            const struct model *other = &models[base_prng_below(&prng, DEVICES)];
+            memcpy(model->words, other->words, sizeof(model->words));
+            memcpy(model->points, other->points, sizeof(model->points));
+        }
+        model_change(model, &prng);
+        model_write(model, room);
+        if (base_prng_below(&prng, 16) == 0) { // its room is left as it is, and made anew
+            sim_rooms_put(&rooms, room);
+            room = sim_rooms_take(&rooms);
+            model_write(model, room);
+        }
+        model->folded = sim_rooms_fold(&rooms, room);
+        assert_non_null(model->folded);
+    }
+    assert_true(rooms.serials > SIM_ROOM_BASES_MAX);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        sim_rooms_forget(&rooms, models[i].folded);
+    }
+    sim_rooms_done(&rooms);
+    assert_int_equal(alloc.live, 0);
+}
+
 static void test_who_points_into_another_room_stays(void **state)
 {
     (void)state;
@@ -245,6 +332,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_whole_after_many_folds),
+        cmocka_unit_test(test_every_word_against_a_model),
         cmocka_unit_test(test_who_points_into_another_room_stays),
         cmocka_unit_test(test_unlike_all_others),
         cmocka_unit_test(test_an_heir_and_searches_in_vain),

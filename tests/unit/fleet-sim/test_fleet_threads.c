@@ -194,6 +194,27 @@ static void the_due_come_after_the_told(struct sim_shard *shard)
     assert_true(shard->ready.first != NULL); // not all of the told came before them
 }
 
+// With hints nobody begins while as many are at work as may be awake. Who waits then is late.
+static void the_due_wait_for_those_at_work(struct sim_shard *shard, struct sim_options *options)
+{
+    uint32_t due = count_line(&shard->due);
+    uint32_t under_way = shard->under_way;
+    uint32_t awake_max = options->awake_max;
+    uint64_t late = shard->latencies.lag_us.count;
+    assert_in_range(under_way, 2, shard->arrived);
+    options->hints = true;
+    options->awake_max = 1;
+    (void)sim_shard_turn(shard);
+    assert_int_equal(count_line(&shard->due), due);
+    assert_int_equal(shard->latencies.lag_us.count, late);
+    options->awake_max = shard->arrived + 1;
+    (void)sim_shard_turn(shard);
+    assert_in_range(count_line(&shard->due), due - 5, due - 1);
+    assert_int_equal(shard->latencies.lag_us.count, late + due - count_line(&shard->due));
+    options->hints = false;
+    options->awake_max = awake_max;
+}
+
 // A crowd that is ready at once is served in parts: sockets and figures have their turn in between,
 // and everybody comes to the end.
 static void a_crowd_is_served_in_parts(void **state)
@@ -224,6 +245,7 @@ static void a_crowd_is_served_in_parts(void **state)
     assert_true(due_us <= looks * 1000); // the next turn is due: no waiting for sockets
     assert_int_equal(shard.mailbox.counters.arrived, SIM_WAKES_PER_TURN);
     the_due_come_after_the_told(&shard);
+    the_due_wait_for_those_at_work(&shard, &options);
     uint32_t turns = 2;
     for (; turns < 10000 && (shard.arrived < 300 || shard.awake_count > 0); turns++) {
         (void)sim_shard_turn(&shard);

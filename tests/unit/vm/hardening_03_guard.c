@@ -7,7 +7,7 @@
 #include "vm_kit.h"
 
 #include "posix/run/posix_guard.h"
-#include "vm/guard/vm_guard.h"
+#include "base/os/guarded_memory.h"
 #include "vm/mpy/mpy_check.h"
 #include "vm/vm_state.h"
 
@@ -107,13 +107,13 @@ static int apart(void (*act)(void))
 static void touch(ptrdiff_t at)
 {
     (void)signal(SIGSEGV, SIG_DFL);
-    uint8_t *memory = dev_vm_guarded_new(BYTES);
+    uint8_t *memory = base_guarded_new(BYTES);
     if (memory == NULL || (uintptr_t)memory % 1024 != 0) {
         _exit(2);
     }
     memset(memory, 1, BYTES);
     ((volatile uint8_t *)memory)[at] = 1;
-    dev_vm_guarded_free(memory, BYTES);
+    base_guarded_free(memory, BYTES);
 }
 
 static void touch_last(void)
@@ -128,7 +128,7 @@ static void touch_behind(void)
 
 static void touch_far_behind(void)
 {
-    touch(BYTES + DEV_VM_GUARD_BYTES - 1);
+    touch(BYTES + BASE_GUARD_BYTES - 1);
 }
 
 static void touch_before(void)
@@ -146,17 +146,17 @@ static void test_memory_ends_at_its_guards(void **state)
         assert_true(WIFSIGNALED(status));
         assert_int_equal(WTERMSIG(status), SIGSEGV);
     }
-    dev_vm_guarded_free(NULL, BYTES);
-    uint8_t *memory = dev_vm_guarded_new(BYTES);
+    base_guarded_free(NULL, BYTES);
+    uint8_t *memory = base_guarded_new(BYTES);
     assert_non_null(memory);
     uintptr_t at = (uintptr_t)memory;
-    assert_false(dev_vm_guarded_hit(memory, BYTES, at));
-    assert_false(dev_vm_guarded_hit(memory, BYTES, at + BYTES - 1));
-    assert_true(dev_vm_guarded_hit(memory, BYTES, at + BYTES));
-    assert_true(dev_vm_guarded_hit(memory, BYTES, at + BYTES + DEV_VM_GUARD_BYTES - 1));
-    assert_false(dev_vm_guarded_hit(memory, BYTES, at + BYTES + DEV_VM_GUARD_BYTES));
-    assert_false(dev_vm_guarded_hit(memory, BYTES, 0));
-    dev_vm_guarded_free(memory, BYTES);
+    assert_false(base_guarded_hit(memory, BYTES, at));
+    assert_false(base_guarded_hit(memory, BYTES, at + BYTES - 1));
+    assert_true(base_guarded_hit(memory, BYTES, at + BYTES));
+    assert_true(base_guarded_hit(memory, BYTES, at + BYTES + BASE_GUARD_BYTES - 1));
+    assert_false(base_guarded_hit(memory, BYTES, at + BYTES + BASE_GUARD_BYTES));
+    assert_false(base_guarded_hit(memory, BYTES, 0));
+    base_guarded_free(memory, BYTES);
 }
 
 // ---- What is handed on; in processes in which nobody has put up the handlers yet
@@ -347,7 +347,7 @@ static void freed_memory_is_given_again(void **state)
     uint8_t *memory[6];
     for (unsigned turn = 0; turn < 3; turn++) {
         for (unsigned i = 0; i < 6; i++) {
-            memory[i] = dev_vm_guarded_new(BYTES + turn * 1024);
+            memory[i] = base_guarded_new(BYTES + turn * 1024);
             assert_non_null(memory[i]);
             memset(memory[i], (int)i, BYTES + turn * 1024);
             for (unsigned j = 0; j < i; j++) {
@@ -356,16 +356,16 @@ static void freed_memory_is_given_again(void **state)
         }
         for (unsigned i = 0; i < 6; i++) {
             assert_int_equal(memory[i][BYTES - 1], i);
-            dev_vm_guarded_free(memory[i], BYTES + turn * 1024);
+            base_guarded_free(memory[i], BYTES + turn * 1024);
         }
     }
-    assert_ptr_equal(dev_vm_guarded_new(BYTES + 2048), memory[5]);
-    uint8_t *other = dev_vm_guarded_new(BYTES);
+    assert_ptr_equal(base_guarded_new(BYTES + 2048), memory[5]);
+    uint8_t *other = base_guarded_new(BYTES);
     for (unsigned i = 0; i < 6; i++) {
         assert_ptr_not_equal(other, memory[i]);
     }
-    dev_vm_guarded_free(other, BYTES);
-    dev_vm_guarded_free(memory[5], BYTES + 2048);
+    base_guarded_free(other, BYTES);
+    base_guarded_free(memory[5], BYTES + 2048);
 }
 
 int main(void)

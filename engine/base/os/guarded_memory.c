@@ -1,9 +1,9 @@
 // Guarded memory by mmap: one reservation without access, and in its middle the memory itself, laid
 // over it. No mprotect, which the wall around a task's process forbids (runner/runner_wall.c).
-// Called when a VM is made and freed, on its thread. What the system takes for such memory is a
-// hundred times what a small VM takes to be made, so that the last few that were freed are kept for
-// the next ones, as malloc keeps blocks.
-#include "vm/guard/vm_guard.h"
+// Called by device/vm/vm_run.c when a VM is made and freed, on its thread. What the system takes
+// for such memory is a hundred times what a small VM takes to be made, so that the last few that
+// were freed are kept for the next ones, as malloc keeps blocks.
+#include "base/os/guarded_memory.h"
 
 #include "base/check.h"
 
@@ -22,11 +22,10 @@
 #define KEPT_MAX       4
 #define KEPT_BYTES_MAX ((size_t)1 << 20) // of one; a larger one goes back to the system
 
-#ifdef DEV_VM_POISON
-void __asan_unpoison_memory_region(void const volatile *address, size_t size);
-#define UNPOISON(memory, bytes) __asan_unpoison_memory_region(memory, bytes)
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
 #else
-#define UNPOISON(memory, bytes) (void)(memory)
+#define ASAN_UNPOISON_MEMORY_REGION(start, size) ((void)(start), (void)(size))
 #endif
 
 #if GUARDED
@@ -85,7 +84,7 @@ static void kept_put(uint8_t **memory, size_t *bytes)
     (void)pthread_mutex_unlock(&kept.mutex);
 }
 
-uint8_t *dev_vm_guarded_new(size_t bytes)
+uint8_t *base_guarded_new(size_t bytes)
 {
     base_assert(bytes % ALIGNMENT == 0);
     uint8_t *memory = kept_take(bytes);
@@ -93,13 +92,13 @@ uint8_t *dev_vm_guarded_new(size_t bytes)
         return memory;
     }
     size_t inner = pages_of(bytes);
-    size_t whole = inner + (size_t)2 * DEV_VM_GUARD_BYTES;
+    size_t whole = inner + (size_t)2 * BASE_GUARD_BYTES;
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
     uint8_t *at = mmap(NULL, whole, PROT_NONE, flags | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED) {
         return NULL;
     }
-    uint8_t *middle = at + DEV_VM_GUARD_BYTES;
+    uint8_t *middle = at + BASE_GUARD_BYTES;
     if (mmap(middle, inner, PROT_READ | PROT_WRITE, flags | MAP_FIXED, -1, 0) != middle) {
         (void)munmap(at, whole);
         return NULL;
@@ -107,40 +106,40 @@ uint8_t *dev_vm_guarded_new(size_t bytes)
     return middle + inner - bytes;
 }
 
-void dev_vm_guarded_free(uint8_t *memory, size_t bytes)
+void base_guarded_free(uint8_t *memory, size_t bytes)
 {
     if (memory == NULL) {
         return;
     }
-    UNPOISON(memory, bytes); // whoever is given these addresses next
+    ASAN_UNPOISON_MEMORY_REGION(memory, bytes); // whoever is given these addresses next
     kept_put(&memory, &bytes);
     if (memory != NULL) {
         size_t inner = pages_of(bytes);
-        (void)munmap(memory + bytes - inner - DEV_VM_GUARD_BYTES,
-                     inner + (size_t)2 * DEV_VM_GUARD_BYTES);
+        (void)munmap(memory + bytes - inner - BASE_GUARD_BYTES,
+                     inner + (size_t)2 * BASE_GUARD_BYTES);
     }
 }
 
-bool dev_vm_guarded_hit(const uint8_t *memory, size_t bytes, uintptr_t address)
+bool base_guarded_hit(const uint8_t *memory, size_t bytes, uintptr_t address)
 {
     uintptr_t end = (uintptr_t)memory + bytes;
     uintptr_t middle = end - pages_of(bytes);
-    return (address < middle && middle - address <= DEV_VM_GUARD_BYTES) ||
-           (address >= end && address - end < DEV_VM_GUARD_BYTES);
+    return (address < middle && middle - address <= BASE_GUARD_BYTES) ||
+           (address >= end && address - end < BASE_GUARD_BYTES);
 }
 #else
-uint8_t *dev_vm_guarded_new(size_t bytes)
+uint8_t *base_guarded_new(size_t bytes)
 {
     return aligned_alloc(ALIGNMENT, bytes);
 }
 
-void dev_vm_guarded_free(uint8_t *memory, size_t bytes)
+void base_guarded_free(uint8_t *memory, size_t bytes)
 {
     (void)bytes;
     free(memory);
 }
 
-bool dev_vm_guarded_hit(const uint8_t *memory, size_t bytes, uintptr_t address)
+bool base_guarded_hit(const uint8_t *memory, size_t bytes, uintptr_t address)
 {
     (void)memory;
     (void)bytes;

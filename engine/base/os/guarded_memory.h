@@ -2,8 +2,8 @@
 // either end of a script's heap is a fault of that very access and never a change of what lies
 // beside it, the heap of another task first of all. The end is guarded to the byte, the beginning
 // to the page. Used by vm_run.c for a VM's heap; any thread.
-#ifndef DEV_VM_GUARD_H
-#define DEV_VM_GUARD_H
+#ifndef BASE_GUARDED_MEMORY_H
+#define BASE_GUARDED_MEMORY_H
 
 #include "base/status.h"
 
@@ -11,15 +11,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DEV_VM_GUARD_BYTES (64 * 1024) // before and behind a heap; address space, no memory
+#define BASE_GUARD_BYTES (64 * 1024) // before and behind a heap; address space, no memory
 
 // Memory whose end lies at the guard behind it; `bytes` a multiple of 1,024, which its
 // beginning is aligned to. NULL: there is none. Where the system has no such pages (no mmap), it is
 // memory as any other.
-uint8_t *dev_vm_guarded_new(size_t bytes);
+uint8_t *base_guarded_new(size_t bytes);
 // NULL does nothing. `bytes` as it was made.
-void dev_vm_guarded_free(uint8_t *memory, size_t bytes);
+void base_guarded_free(uint8_t *memory, size_t bytes);
 // Whether the address lies in one of its guards.
-bool dev_vm_guarded_hit(const uint8_t *memory, size_t bytes, uintptr_t address);
+bool base_guarded_hit(const uint8_t *memory, size_t bytes, uintptr_t address);
 
 #endif
