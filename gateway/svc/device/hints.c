@@ -3,8 +3,9 @@
 // A new plan starts a walk over the list in slices of GW_HINT_SLICE, each its own message, so that
 // two hundred thousand streams do not keep the worker from its other work. It begins when every
 // worker has that plan: the check-in that a hint brings may reach another worker, which would know
-// of nothing new yet, and the device would not ask again before its interval. A stream costs its
-// struct gw_hint. Worker's thread.
+// of nothing new yet, and the device would not ask again before its interval. It goes no further
+// than the pace of hints allows for the next moment: who is told late is told what holds then, and
+// a million hints do not wait in buffers. A stream costs its struct gw_hint. Worker's thread.
 #include "svc/device/hints.h"
 
 #include "svc/device/checkin.h"
@@ -22,6 +23,7 @@
 
 #define GW_HINT_TEXT_BYTES   96
 #define GW_HINT_AFTER_MS_MAX 3600000u // a device waits no longer than an hour
+#define GW_HINT_AHEAD_MS     1000u // a walk tells who comes within this; its worker is woken sooner
 
 #define HELLO "event: hello\ndata: {}\n\n"
 
@@ -177,6 +179,31 @@ void gw_hints_plan_taken(struct gw_worker *worker)
     pthread_mutex_unlock(&core->workers_lock);
 }
 
+// A slice of the walk. True: nobody else is told for now, as places are taken for a while.
+static bool walk_on(struct gw_worker *worker)
+{
+    const struct gw_core *core = worker->core;
+    uint64_t ahead_ns =
+        (core->clock.mono_us(core->clock.ctx) + GW_HINT_AHEAD_MS * 1000u) * UINT64_C(1000);
+    for (uint32_t i = 0; i < GW_HINT_SLICE && worker->walk_at != NULL; i++) {
+        bool waits = worker->hint_place_ns > ahead_ns;
+        if (waits && !worker->walk_revoked) {
+            return true;
+        }
+        struct gw_hint *hint = worker->walk_at;
+        worker->walk_at = hint->next; // before the write, which may end the stream
+        if (worker->walk_revoked && worker->hint_end != NULL &&
+            gw_credentials_revoked(core->credentials, hint->device_id)) {
+            worker->hint_end(worker->hint_ctx, hint);
+            continue;
+        }
+        if (waits || !worker->plan_is_everywhere || !consider(worker, hint)) {
+            worker->walk_again = true;
+        }
+    }
+    return false;
+}
+
 void gw_hints_walk(struct gw_worker *worker)
 {
     if (!worker->walking) {
@@ -191,21 +218,10 @@ void gw_hints_walk(struct gw_worker *worker)
     if (!worker->plan_is_everywhere && !worker->walk_revoked) {
         return; // the last worker to take the plan wakes this one
     }
-    for (uint32_t i = 0; i < GW_HINT_SLICE && worker->walk_at != NULL; i++) {
-        struct gw_hint *hint = worker->walk_at;
-        worker->walk_at = hint->next; // before the write, which may end the stream
-        if (worker->walk_revoked && worker->hint_end != NULL &&
-            gw_credentials_revoked(worker->core->credentials, hint->device_id)) {
-            worker->hint_end(worker->hint_ctx, hint);
-            continue;
-        }
-        if (!worker->plan_is_everywhere || !consider(worker, hint)) {
-            worker->walk_again = true;
-        }
-    }
-    if (worker->walk_at != NULL) {
+    bool waits = walk_on(worker); // the control thread's round wakes this one
+    if (worker->walk_at != NULL && !waits) {
         gw_worker_wake(worker);
-    } else {
+    } else if (worker->walk_at == NULL) {
         worker->walking = false;
         worker->walk_revoked = false;
     }

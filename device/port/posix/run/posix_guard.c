@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <ucontext.h>
 
 enum { SEGV, BUS, SIGNALS };
 
@@ -35,7 +36,13 @@ static void faulted(int number, siginfo_t *info, void *context)
 {
     int kept = errno;
     if (info->si_code > 0) { // of the processor; a process that sends one says nothing of a place
+        // Who wraps handlers may have blocked more than we asked for, and a run that is left does
+        // not come back here.
+        sigset_t blocked;
+        const ucontext_t *was = context;
+        (void)pthread_sigmask(SIG_SETMASK, &was->uc_sigmask, &blocked);
         dev_vm_fault(info->si_addr);
+        (void)pthread_sigmask(SIG_SETMASK, &blocked, NULL);
     }
     hand_on(number, info, context);
     errno = kept;
