@@ -6,8 +6,9 @@
 container.np.GROUP.SIZE  processor time of one call of walle.np in the device's script VM, over 10, 1,000 and 100,000 elements;
                          peer: the same text in CPython with NumPy, OpenBLAS on one thread. Geometric mean over the calls of the
                          group (`detail` has each). The loop around the calls, which is interpreted, counts on both sides.
-container.start_us, container.start_cold_us, container.verify_us_per_kb  bench/container/container_start.py says what they are.
 container.np.all.SIZE    geometric mean of the groups' ratios; bars: 1.0 at 10 elements, 1.2 at 1,000 and at 100,000.
+container.cv.*           the same of walle.cv beside OpenCV: bench/container/container_cv.py.
+container.start_us, container.start_cold_us, container.verify_us_per_kb  bench/container/container_start.py says what they are.
 
 Both sides take turns, one of each after the other; `ours` and `theirs` are medians of the turns, `ratio` is ours / theirs and
 `spread` the range of the ratio from turn to turn. Processor time of the thread, not wall time: a neighbour on the machine is
@@ -22,15 +23,16 @@ import statistics
 import subprocess
 import sys
 import time
+import typing
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before NumPy is loaded
 import numpy  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "container"))
+import container_cv  # noqa: E402
 import container_start  # noqa: E402
 
-SIZES = (10, 1000, 100000)
 BARS = {10: 1.0, 1000: 1.2, 100000: 1.2}
 LOOPS_MAX = 20000
 # What operands a call has, by the number of elements N; `M` is the side of a square of about N.
@@ -64,12 +66,17 @@ GROUPS = {
 }
 
 
-def source_of(call, size):
+def setup(size):
+    """Lines that make what the uses of walle.np of `size` are of."""
+    return f"    N = {size}\n    M = {max(2, math.isqrt(size))}\n{OPERANDS}"
+
+
+def source_of(call, made):
     """The text that both sides run: `go` marks where measuring starts and stops, and gives what the last call came to."""
     statement, _, result = call.partition(";")
     line = statement if result else "x = " + statement
     checked = result.strip() or "x"
-    return (f"def go(calls, mark):\n    N = {size}\n    M = {max(2, math.isqrt(size))}\n{OPERANDS}    {line}\n    mark('start')\n"
+    return (f"def go(calls, mark):\n{made}    {line}\n    mark('start')\n"
             f"    for _ in range(calls):\n        {line}\n    mark('stop')\n"
             f"    y = np.asarray({checked})\n    return [list(y.shape), float(np.sum(np.abs(y))), float(np.max(y))]\n")
 
@@ -90,7 +97,7 @@ class Device:
         return line
 
     def load(self, source):
-        text = ("import walle\nfrom walle import np, data\n" + source
+        text = ("import walle\nfrom walle import cv, np, data\n" + source
                 + "walle.result(go(walle.input, lambda name: data.query(name, 'k')))\n")
         self.ask(f"load {len(text.encode())}\n{text}")
 
@@ -105,16 +112,17 @@ class Device:
 
 
 class Peer:
-    """NumPy in this process, whose allocator keeps what was freed: else each large array is paged in anew."""
+    """NumPy and OpenCV in this process, whose allocator keeps what was freed: else each large array is paged in anew."""
 
     def __init__(self):
         trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD of malloc.h
         libc = ctypes.CDLL(None)
         if not libc.mallopt(trim_threshold, 1 << 30) or not libc.mallopt(mmap_threshold, 1 << 25):
             sys.exit("container: the allocator takes no other thresholds")
+        self.cv = container_cv.prepare()
 
     def load(self, source):
-        names = {"np": numpy}
+        names = {"np": numpy, "cv": self.cv}
         exec(compile(source, "bench.py", "exec"), names)  # noqa: S102
         self.go = names["go"]
 
@@ -127,12 +135,12 @@ class Peer:
         return marks["stop"] - marks["start"], result
 
 
-def differ(ours, theirs):
+def differ(ours, theirs, tolerance):
     """None, or what the two sides do not agree on."""
     if ours[0] != list(theirs[0]):
         return f"shape {ours[0]}, not {list(theirs[0])}"
     for mine, other in zip(ours[1:], theirs[1:]):
-        if abs(mine - other) > 1e-3 * max(1.0, abs(other)):
+        if abs(mine - other) > tolerance * max(1.0, abs(other)):
             return f"{mine}, not {other}"
     return None
 
@@ -146,18 +154,18 @@ def loops_for(side, turn_ns):
         calls = min(LOOPS_MAX, calls * 4)
 
 
-def measure(sides, call, size, turns, turn_ns):
+def measure(sides, kind, call, size, turns, turn_ns):
     """Nanoseconds of a call by turn, ours and theirs."""
-    source = source_of(call, size)
+    source = source_of(call, kind.setup(size))
     counts, results, times = [], [], ([], [])
     for side in sides:
         side.load(source)
         loops, result = loops_for(side, turn_ns)
         counts.append(loops)
         results.append(result)
-    wrong = differ(*results)
+    wrong = differ(*results, kind.tolerance)
     if wrong:
-        sys.exit(f"container: {call} of {size} elements: {wrong}")
+        sys.exit(f"container: {call} of {size}: {wrong}")
     for _ in range(turns):
         for which, side in enumerate(sides):
             times[which].append(side.run(counts[which])[0] / counts[which])
@@ -168,46 +176,74 @@ def geometric(values):
     return math.exp(statistics.fmean(math.log(value) for value in values))
 
 
-def line_of(bench, calls):
+def line_of(kind, bench, calls):
     """One line of a group's measured calls, {expression: (ours, theirs)} by turn."""
     ours = {call: statistics.median(times[0]) for call, times in calls.items()}
     theirs = {call: statistics.median(times[1]) for call, times in calls.items()}
     by_turn = [geometric([mine / other for mine, other in turn])
                for turn in zip(*(list(zip(*times)) for times in calls.values()))]
-    return {"bench": bench, "ours": round(geometric(ours.values()), 1), "peer": f"NumPy {numpy.__version__}",
+    return {"bench": bench, "ours": round(geometric(ours.values()), 1), "peer": kind.peer,
             "theirs": round(geometric(theirs.values()), 1), "unit": "ns of processor time a call",
             "ratio": round(geometric([ours[call] / theirs[call] for call in calls]), 4),
             "spread": [round(min(by_turn), 4), round(max(by_turn), 4)], "better": "lower",
             "detail": {call: [round(ours[call], 1), round(theirs[call], 1), round(ours[call] / theirs[call], 3)] for call in calls}}
 
 
-def overall(size, lines):
+def overall(kind, size, lines):
     ratio = geometric([line["ratio"] for line in lines])
-    bar = BARS[size]
-    return {"bench": f"container.np.all.{size}", "ours": round(ratio, 4), "peer": "bar", "theirs": bar, "unit": "times NumPy",
+    bar = kind.bars[size]
+    return {"bench": f"container.{kind.name}.all.{size}", "ours": round(ratio, 4), "peer": "bar", "theirs": bar, "unit": f"times {kind.of}",
             "ratio": round(ratio / bar, 4), "spread": [round(geometric([line["spread"][end] for line in lines]), 4) for end in (0, 1)],
             "better": "lower", "verdict": "met" if ratio <= bar else "missed",
             "detail": {line["bench"]: line["ratio"] for line in lines}}
+
+
+class Kind(typing.NamedTuple):
+    """A library of scripts, and what of it is measured."""
+    name: str
+    of: str  # whose names and results it has
+    peer: str
+    groups: dict
+    bars: dict  # by size
+    setup: typing.Callable
+    tolerance: float  # of results, relative: a pixel may be off by one
+
+
+KINDS = (Kind("np", "NumPy", f"NumPy {numpy.__version__}", GROUPS, BARS, setup, 1e-3),
+         Kind("cv", "OpenCV", container_cv.PEER, container_cv.GROUPS, {size: container_cv.BAR for size in container_cv.SIZES},
+              container_cv.setup, 1e-2))
+
+
+def lines_of(kind, sides, args):
+    """Of all its groups and sizes that are asked for."""
+    turns, turn_ns = (3, 500_000) if args.quick else (9, 4_000_000)
+    lines = []
+    groups = [name for name in kind.groups if not args.only or f"{kind.name}.{name}" in args.only or kind.name in args.only]
+    for size in kind.bars if groups else ():
+        if args.sizes and str(size) not in args.sizes:
+            continue
+        made = [line_of(kind, f"container.{kind.name}.{name}.{size}",
+                        {call: measure(sides, kind, call, size, turns, turn_ns) for call in kind.groups[name]}) for name in groups]
+        lines += made + ([overall(kind, size, made)] if len(groups) == len(kind.groups) else [])
+    return lines
 
 
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--build", required=True, help="build folder, as build/release")
     parser.add_argument("--quick", action="store_true", help="few, short turns")
-    parser.add_argument("--only", nargs="*", choices=sorted(GROUPS), help="these groups; none of `all`")
-    parser.add_argument("--sizes", nargs="*", type=int, choices=SIZES, default=SIZES)
+    parser.add_argument("--only", nargs="*", metavar="GROUP", help="these alone: np, cv, start, or a group as np.sort, cv.filter")
+    parser.add_argument("--sizes", nargs="*", metavar="SIZE", help="these alone: 10, 1000, 100000, 160x120, 640x480")
     parser.add_argument("--out", default=os.path.join(HERE, "out", "container.jsonl"))
     args = parser.parse_args(argv)
-    turns, turn_ns = (3, 500_000) if args.quick else (9, 4_000_000)
+    known = {"start"}.union(*({kind.name, *(f"{kind.name}.{name}" for name in kind.groups)} for kind in KINDS))
+    unknown = sorted(set(args.only or ()) - known)
+    if unknown:
+        parser.error(f"--only {unknown[0]}: one of {', '.join(sorted(known))}")
     sides = (Device(args.build), Peer())
-    lines = []
-    for size in args.sizes:
-        groups = [name for name in GROUPS if not args.only or name in args.only]
-        made = [line_of(f"container.np.{name}.{size}", {call: measure(sides, call, size, turns, turn_ns) for call in GROUPS[name]})
-                for name in groups]
-        lines += made + ([] if args.only else [overall(size, made)])
+    lines = [line for kind in KINDS for line in lines_of(kind, sides, args)]
     sides[0].close()
-    lines += [] if args.only else container_start.start_lines(args.build, args.quick)
+    lines += container_start.start_lines(args.build, args.quick) if not args.only or "start" in args.only else []
     os.makedirs(os.path.dirname(os.path.abspath(args.out)), exist_ok=True)
     with open(args.out, "a", encoding="utf-8") as file:
         for line in lines:
