@@ -114,6 +114,25 @@ class Items(unittest.TestCase):
             device.terminate()
             self.assertEqual(device.wait(60), 0)
 
+    def test_in_a_fleet_in_stages(self):
+        self.stack.start_gateway("--set", "rollout.tick_ms=50")
+        key, stages = self.stack.path("key"), self.stack.path("stages.json")
+        public = self.stack.walle("key", "new", "--out", key).stdout.strip().splitlines()[-1]
+        self.stack.walle("task", "push", self.build)
+        with open(stages, "w", encoding="utf-8") as file:
+            json.dump([{"name": "gray", "kind": "gray", "percent": 30, "min_sample": 8, "min_dwell_s": 1, "max_failure": 0.05},
+                       {"name": "full", "kind": "full", "percent": 100, "min_sample": 20, "min_dwell_s": 1, "max_failure": 0.05}], file)
+        with open(self.stack.path("fleet.log"), "w+", encoding="utf-8") as log:
+            fleet = self.stack.spawn("walle-fleet-sim", "run", "--devices", str(DEVICES), "--gateway", self.stack.gateway.url, "--trust", public,
+                                     "--enroll-token", os.path.join(self.stack.gateway.folder, "enroll.token"), "--task", TASK, "--checkin-interval",
+                                     "1", "--give", "camera=" + self.frames, "--until-coverage", "100%", "--duration", "150", "--no-live", "--out",
+                                     self.stack.path("fleet"), stdout=log, stderr=log)
+            rollout = json.loads(self.stack.walle("rollout", "start", TASK, "--build", self.build, "--key", key, "--stages", stages, "-o",
+                                                  "json").stdout)["id"]
+            self.assertEqual(fleet.wait(200), 0, log.seek(0) or log.read())
+        status, state = self.stack.api(f"/api/v1/rollouts/{rollout}")
+        self.assertEqual((status, state["counts"]["succeeded"], state["counts"]["failed"]), (200, DEVICES, 0), state)
+
     def test_in_the_simulator(self):
         """Each device has a frame of the folder, and does the same in each run of the same seed."""
         digests = []
