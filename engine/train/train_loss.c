@@ -83,6 +83,21 @@ enum base_status eng_labels_check(const struct eng_array *target, int64_t classe
     return BASE_OK;
 }
 
+enum base_status eng_chances_check(enum eng_loss loss, const struct eng_array *target,
+                                   struct base_error *error)
+{
+    int64_t count = loss == ENG_LOSS_MSE ? 0 : eng_desc_count(&target->desc);
+    const float *chances = target->data;
+    base_assert(count == 0 || target->desc.dtype == ENG_F32);
+    for (int64_t i = 0; i < count; i++) {
+        if (!(chances[i] >= 0 && chances[i] <= 1)) {
+            return base_error_set(error, BASE_ERR_INVALID, "the target at %lld is %g, not in 0..1",
+                                  (long long)i, (double)chances[i]);
+        }
+    }
+    return BASE_OK;
+}
+
 // --- commands over rows of elements -----------------------------------------------------------
 
 static enum base_status unary(struct eng_ad *ad, struct eng_unary unary, uint32_t input,

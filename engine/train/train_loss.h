@@ -29,5 +29,9 @@ int64_t eng_loss_classes(enum eng_loss loss, const struct eng_desc *output,
 // INVALID: a label is none of 0..classes-1, which says where and which.
 BASE_NODISCARD enum base_status eng_labels_check(const struct eng_array *target, int64_t classes,
                                                  struct base_error *error);
+// INVALID: a target that is a chance, of cross entropy without labels and of binary cross entropy,
+// is not in 0..1, which says where and what.
+BASE_NODISCARD enum base_status
+eng_chances_check(enum eng_loss loss, const struct eng_array *target, struct base_error *error);
 
 #endif

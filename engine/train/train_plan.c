@@ -460,6 +460,8 @@ enum base_status eng_train_plan_run(struct eng_trainer *trainer, const struct en
     struct eng_train_plan *plan = trainer->plan;
     if (plan->classes > 0) {
         BASE_TRY(eng_labels_check(batch->target, plan->classes, error));
+    } else {
+        BASE_TRY(eng_chances_check(trainer->options.loss, batch->target, error));
     }
     inputs_in(trainer, plan, batch);
     copy_in(plan->buffers[batch->input_count], batch->target);

@@ -646,6 +646,13 @@ static void what_is_wrong_is_said(void **state)
     target = array_of(ENG_I32, narrow, ONNX_DIMS(2));
     assert_int_equal(eng_trainer_step(trainer, &batch, NULL, &error), BASE_ERR_INVALID);
     assert_non_null(strstr(error.text, "the target's class at 0 is -2147483648, not in 0..2"));
+    float chances[6] = {1, 0, 0, 0, 1.5F, 0};
+    target = array_of(ENG_F32, chances, ONNX_DIMS(2, 3));
+    assert_int_equal(eng_trainer_step(trainer, &batch, NULL, &error), BASE_ERR_INVALID);
+    assert_non_null(strstr(error.text, "the target at 4 is 1.5, not in 0..1"));
+    chances[4] = NAN;
+    assert_int_equal(eng_trainer_step(trainer, &batch, NULL, &error), BASE_ERR_INVALID);
+    assert_non_null(strstr(error.text, "the target at 4 is nan, not in 0..1"));
     target = array_of(ENG_I64, labels, ONNX_DIMS(2));
     target.desc.dims[0] = 3;
     assert_int_equal(eng_trainer_step(trainer, &batch, NULL, &error), BASE_ERR_INVALID);
