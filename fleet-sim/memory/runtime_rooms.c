@@ -15,16 +15,17 @@
 
 #define ROOM_STEP    64u // a line of a cache; rooms are an odd count of them apart
 #define LINE         64u
-#define LINE_WORDS   (LINE / sizeof(uint64_t))
-#define MARKS        64u // lines of a word of marks
-#define SPAN_LINES   8u  // that are compared at once; a part of MARKS
+#define LINE_HALVES  (LINE / sizeof(uint32_t)) // a bit each in a part of a delta
+#define MARKS        64u                       // lines of a word of marks
+#define SPAN_LINES   8u                        // that are compared at once; a part of MARKS
 #define SPAN         (SPAN_LINES * LINE)
 #define UNSOUGHT_MAX 256u
 #define CELL_BYTES   128u
 #define CHUNK_CELLS  512u
 
-// delta := part ...    part := number of a line, which of its words differ, these
-#define PART_HEAD (sizeof(uint16_t) + sizeof(uint8_t))
+// delta := part ...    part := number of a line, which halves of its words differ, these. Of a time
+// the upper half is the same for days.
+#define PART_HEAD (2 * sizeof(uint16_t))
 #define PART_MOST (PART_HEAD + LINE)
 
 // A delta lies in cells of one size, so that the memory of those that grow is nobody's hole.
@@ -304,13 +305,6 @@ static struct words words_out_of(const struct sim_rooms *rooms, const void *room
     return (struct words){(uintptr_t)room, (uintptr_t)rooms->area, false, true};
 }
 
-static inline uint64_t word_at(const uint8_t *bytes, size_t index)
-{
-    uint64_t word;
-    memcpy(&word, bytes + index * sizeof(word), sizeof(word));
-    return word;
-}
-
 // A difference that is being written to `delta`.
 struct differing {
     const struct sim_room_base *base;
@@ -319,27 +313,27 @@ struct differing {
     size_t most; // from there on nobody wants it
 };
 
-// The words of a line that are not the base's.
+// What of a line is not the base's.
 static void line_differ(struct sim_rooms *rooms, struct differing *differing, const uint8_t *room,
                         size_t at)
 {
-    uint64_t line[LINE_WORDS];
-    const uint8_t *base = differing->base->bytes + at;
+    uint32_t line[LINE_HALVES] = {0};
+    uint32_t base[LINE_HALVES] = {0};
     uint8_t *part = rooms->delta + differing->bytes;
     size_t size = line_bytes(rooms, at);
     words_move(rooms, &differing->words, line, room + at, size);
-    uint8_t which = 0;
+    memcpy(base, differing->base->bytes + at, size);
+    uint32_t which = 0;
     size_t end = PART_HEAD;
-    for (size_t i = 0; i < size / sizeof(uint64_t); i++) {
+    for (size_t i = 0; i < LINE_HALVES; i++) {
         memcpy(part + end, &line[i], sizeof(line[i])); // stays where it counts
-        bool differs = line[i] != word_at(base, i);
-        which = (uint8_t)(which | (differs ? 1u << i : 0));
+        bool differs = line[i] != base[i];
+        which |= differs ? 1u << i : 0;
         end += differs ? sizeof(line[i]) : 0;
     }
     if (which != 0) {
-        uint16_t number = (uint16_t)(at / LINE);
-        memcpy(part, &number, sizeof(number));
-        part[sizeof(number)] = which;
+        const uint16_t head[] = {(uint16_t)(at / LINE), (uint16_t)which};
+        memcpy(part, head, sizeof(head));
         differing->bytes += end;
         mark(rooms->lines, at);
     }
@@ -555,24 +549,27 @@ static void lines_others(struct sim_rooms *rooms, const struct tail *tail, uint3
     }
 }
 
-// The delta at hand, its pointers as those of the room.
-static void delta_put(struct sim_rooms *rooms, struct words *words, size_t bytes, uint8_t *room)
+// The lines of the delta at hand, their pointers as those of the room.
+static void delta_put(struct sim_rooms *rooms, struct words *words, const struct sim_folded *folded,
+                      uint8_t *room)
 {
+    const uint8_t *base = rooms->bases[folded->base].bytes;
     size_t at = 0;
-    while (at < bytes) {
-        uint16_t number;
-        memcpy(&number, rooms->delta + at, sizeof(number));
-        uint8_t which = rooms->delta[at + sizeof(number)];
-        uint8_t *line = room + (size_t)number * LINE;
-        at += PART_HEAD;
-        for (; which != 0; which &= (uint8_t)(which - 1)) {
-            size_t index = (size_t)__builtin_ctz(which);
-            words_move(rooms, words, line + index * sizeof(uint64_t), rooms->delta + at,
-                       sizeof(uint64_t));
-            at += sizeof(uint64_t);
+    while (at < folded->bytes) {
+        uint16_t head[2];
+        uint32_t line[LINE_HALVES];
+        memcpy(head, rooms->delta + at, sizeof(head));
+        at += sizeof(head);
+        size_t from = (size_t)head[0] * LINE;
+        size_t size = line_bytes(rooms, from);
+        memcpy(line, base + from, size);
+        for (uint32_t which = head[1]; which != 0; which &= which - 1) {
+            memcpy(&line[__builtin_ctz(which)], rooms->delta + at, sizeof(line[0]));
+            at += sizeof(line[0]);
         }
+        words_move(rooms, words, room + from, line, size);
     }
-    base_check(at == bytes);
+    base_check(at == folded->bytes);
 }
 
 void *sim_rooms_unfold(struct sim_rooms *rooms, struct sim_folded *folded)
@@ -589,7 +586,7 @@ void *sim_rooms_unfold(struct sim_rooms *rooms, struct sim_folded *folded)
         at += LINE;
     }
     delta_fetch(rooms, folded);
-    delta_put(rooms, &words, folded->bytes, room);
+    delta_put(rooms, &words, folded, room);
     base_check(words.whole);
     tail->base = folded->base;
     sim_rooms_forget(rooms, folded);

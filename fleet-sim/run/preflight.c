@@ -29,7 +29,7 @@
 #define BYTE_SHARD_FILES  4                     // of a loop
 #define BYTE_GATE_BYTES   (8ull * 1024 * 1024)  // the transport of the gateway, most of it sessions
 #define FIXED_BYTES       (11ull * 1024 * 1024) // the program and its libraries
-#define THREAD_BYTES      (12ull * 1024 * 1024) // tables of the content store, most of it
+#define THREAD_BYTES      (2ull * 1024 * 1024)  // tables of the content store, most of it
 #define SHARD_BYTES       (1180ull * 1024)      // of one in virtual time: timers, most of it
 // Of users: their shard's tables and codecs; a device's store, and what a session leaves in it and
 // with the gateway. Of a pipeline's memory six tenths are touched: few tables of it ever fill.
