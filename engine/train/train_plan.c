@@ -458,6 +458,7 @@ enum base_status eng_train_plan_run(struct eng_trainer *trainer, const struct en
                                     float *out_loss, struct base_error *error)
 {
     struct eng_train_plan *plan = trainer->plan;
+    base_assert(plan != NULL && batch->target != NULL);
     if (plan->classes > 0) {
         BASE_TRY(eng_labels_check(batch->target, plan->classes, error));
     } else {
