@@ -1,5 +1,6 @@
-// Runs uses of walle.np in the device's script VM, one thread, one VM that is kept; obeys lines on
-// standard input. Started by bench/container_bench.py, which runs the same uses in NumPy.
+// Runs uses of walle.np and walle.cv in the device's script VM, one thread, one VM that is kept;
+// obeys lines on standard input. Started by bench/container_bench.py, which runs the same in NumPy
+// and OpenCV.
 //
 //   load BYTES   and as many bytes of Python source -> "loaded"
 //   run CALLS    walle.input of the script           -> "ran NS RESULT"

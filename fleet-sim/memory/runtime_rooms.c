@@ -21,7 +21,6 @@
 #define SPAN         (SPAN_LINES * LINE)
 #define UNSOUGHT_MAX 256u
 #define CELL_BYTES   128u
-#define CHUNK_CELLS  512u
 
 // delta := part ...    part := number of a line, which halves of its words differ, these. Of a time
 // the upper half is the same for days.
@@ -158,13 +157,14 @@ static void cell_put(struct sim_rooms *rooms, struct cell *cell)
 static struct cell *cell_take(struct sim_rooms *rooms)
 {
     if (rooms->cells == NULL) {
-        struct cell *chunk = rooms->alloc->alloc(rooms->alloc->ctx, CELL_BYTES * CHUNK_CELLS);
+        struct cell *chunk =
+            rooms->alloc->alloc(rooms->alloc->ctx, CELL_BYTES * SIM_ROOM_CHUNK_CELLS);
         if (chunk == NULL) {
             return NULL;
         }
         chunk->next = rooms->chunks;
         rooms->chunks = chunk;
-        for (uint32_t i = CHUNK_CELLS - 1; i > 0; i--) { // they are handed out as they lie
+        for (uint32_t i = SIM_ROOM_CHUNK_CELLS - 1; i > 0; i--) { // they are handed out as they lie
             cell_put(rooms, chunk + i);
         }
     }
@@ -433,6 +433,10 @@ static bool base_add(struct sim_rooms *rooms, const uint8_t *room, uint32_t *out
         }
     }
     *out_place = place;
+    if (!words.whole) { // nobody is to be like it
+        rooms->alloc->release(rooms->alloc->ctx, base->bytes);
+        *base = (struct sim_room_base){.bytes = NULL};
+    }
     return words.whole;
 }
 

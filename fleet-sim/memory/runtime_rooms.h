@@ -14,8 +14,9 @@
 
 #include <stdbool.h>
 
-#define SIM_ROOM_BASES_MAX 16u
-#define SIM_FOLDED_BYTES   900u // one that takes more becomes what others are compared with
+#define SIM_ROOM_BASES_MAX   16u
+#define SIM_ROOM_CHUNK_CELLS 512u // that folded runtimes lie in, of a piece of memory
+#define SIM_FOLDED_BYTES     900u // one that takes more becomes what others are compared with
 
 // A runtime that others are kept as the difference to; its pointers into itself are as if it lay at
 // the start of the area, where no room is.

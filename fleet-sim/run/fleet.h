@@ -126,7 +126,7 @@ struct sim_awake {
     struct sim_awake *warm_next;
     uint32_t device;
     bool ready;      // it is in a line
-    bool under_way;  // it waits for an answer, or has more to do
+    bool under_way;  // it waits for an answer
     bool real;       // everything for real, nothing shared
     bool checked_in; // the first check-in of this wake was answered
     bool run_asked;
@@ -352,6 +352,7 @@ void sim_request_in_vain(struct sim_exchange *exchange);
 void sim_request_answered(struct sim_exchange *exchange, int status);
 // ... where no answer had come: of every request of a device whose process dies.
 void sim_requests_cut(struct sim_awake *awake);
+bool sim_requests_wait(const struct sim_awake *awake); // for an answer that ends
 void sim_device_ready(struct sim_shard *shard, struct sim_awake *awake);
 // A check-in of this wake was answered.
 // `asked_us`: when the request that stands for it began.

@@ -605,7 +605,7 @@ void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t 
         return;
     }
     set_timer(shard, awake, next_us);
-    under_way_set(shard, awake, !dev_is_idle(awake->runtime));
+    under_way_set(shard, awake, sim_requests_wait(awake));
     sim_device_rest(awake, next_us);
 }
 

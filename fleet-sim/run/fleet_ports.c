@@ -246,6 +246,17 @@ static bool waits_for_answer(const struct sim_exchange *exchange)
     return exchange->open && !exchange->answered && exchange->kind != SIM_EXCHANGE_HINTS;
 }
 
+bool sim_requests_wait(const struct sim_awake *awake)
+{
+    bool waits = false;
+    for (uint32_t i = 0; i < SIM_EXCHANGES_MAX; i++) {
+        enum sim_exchange_kind kind = awake->exchanges[i].kind;
+        bool lasts = kind == SIM_EXCHANGE_HINTS || kind == SIM_EXCHANGE_TUNNEL;
+        waits = waits || (awake->exchanges[i].open && !lasts);
+    }
+    return waits;
+}
+
 void sim_requests_cut(struct sim_awake *awake)
 {
     for (uint32_t i = 0; i < SIM_EXCHANGES_MAX; i++) {

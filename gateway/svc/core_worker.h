@@ -75,7 +75,9 @@ struct gw_worker {
     gw_hint_end_fn hint_end;
     void *hint_ctx;
     struct gw_hint *hints;
-    struct gw_hint *walk_at; // next stream of the walk under way
+    struct gw_hint *walk_at;   // next stream of the walk under way
+    struct gw_hint *walk_stop; // where it ends once it has begun anew; NULL: with the last
+    bool walk_anew;            // it goes on from the first when it comes to the last
     bool walking;
     bool plan_is_everywhere;     // no worker has an older one
     _Atomic uint64_t plan_taken; // generation of `plan`, for the other workers

@@ -63,7 +63,7 @@ class BenchContainer(unittest.TestCase):
                 for size in list(kind.bars)[:2]:
                     for side in sides:
                         side.load(container_bench.source_of(call, kind.setup(size)))
-                    self.assertIsNone(container_bench.differ(sides[0].run(2)[1], sides[1].run(2)[1], kind.tolerance), call)
+                    self.assertIsNone(container_bench.differ(sides[0].run(2)[1], sides[1].run(2)[1], kind), call)
 
     def test_another_result_fails_the_run(self):
         with self.assertRaises(SystemExit):

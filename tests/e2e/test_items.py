@@ -132,6 +132,7 @@ class Items(unittest.TestCase):
             self.assertEqual(fleet.wait(200), 0, log.seek(0) or log.read())
         status, state = self.stack.api(f"/api/v1/rollouts/{rollout}")
         self.assertEqual((status, state["counts"]["succeeded"], state["counts"]["failed"]), (200, DEVICES, 0), state)
+        self.assertIn(" advance ", self.stack.walle("rollout", "log", rollout).stdout)  # from the first stage to the next
 
     def test_in_the_simulator(self):
         """Each device has a frame of the folder, and does the same in each run of the same seed."""

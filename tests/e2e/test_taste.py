@@ -124,7 +124,9 @@ class Taste(unittest.TestCase):
         found = [record["record"] for record in self.records()][20:]
         self.assertEqual([record["visits"] for record in found], list(range(21, 31)))
         fresh = self.results(other, 1)[20:30]  # the new model from its own first visit on: the same visits, learned in another order
-        self.assertLess(statistics.fmean(record["loss"] for record in found), 1.5 * statistics.fmean(run["loss"] for run in fresh))
+        ratio = statistics.fmean(record["loss"] for record in found) / statistics.fmean(run["loss"] for run in fresh)
+        print(f"after a new model {ratio:.2f} of the loss of one that had it from the start", flush=True)
+        self.assertLess(ratio, 1.15)
 
     def test_in_a_fleet_in_stages(self):
         """Virtual users look at items; the gateway opens the stages, and what goes up is loss and count alone."""
@@ -139,6 +141,7 @@ class Taste(unittest.TestCase):
         self.assertEqual(fleet.wait(200), 0, open(log.name, encoding="utf-8").read())
         status, state = self.stack.api(f"/api/v1/rollouts/{rollout}")
         self.assertEqual((status, state["counts"]["succeeded"], state["counts"]["failed"]), (200, DEVICES, 0), state)
+        self.assertIn(" advance ", self.stack.walle("rollout", "log", rollout).stdout)  # from the first stage to the next
         records = [record["record"] for record in self.records() if "record" in record]
         self.assertGreater(len(records), 0)
         self.assertEqual({name for record in records for name in record}, {"loss", "visits"})

@@ -114,6 +114,7 @@ class Voice(unittest.TestCase):
             self.assertEqual(fleet.wait(200), 0, log.seek(0) or log.read())
         status, state = self.stack.api(f"/api/v1/rollouts/{rollout}")
         self.assertEqual((status, state["counts"]["succeeded"], state["counts"]["failed"]), (200, DEVICES, 0), state)
+        self.assertIn(" advance ", self.stack.walle("rollout", "log", rollout).stdout)  # from the first stage to the next
 
     def test_in_the_simulate_stage(self):
         out = self.stack.path("sim")

@@ -10,7 +10,6 @@
 #include "base/os/regular_file.h"
 #include "base/str.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +18,10 @@
 #include <unistd.h>
 
 #define MODE 0666 // less what the user's mask takes
+// What is written beside a name: no other program's.
+#define BESIDE_HEAD   ".walle-"
+#define BESIDE_DIGITS 8u
+#define BESIDE_TAIL   ".tmp"
 
 static enum base_status failed(struct base_error *error, const char *path, int number)
 {
@@ -74,8 +77,8 @@ static enum base_status open_there(struct base_output_file *out, bool links,
 
 static enum base_status open_beside(struct base_output_file *out, struct base_error *error)
 {
-    int size = snprintf(out->beside, sizeof(out->beside), "%s.%08x.tmp", out->path,
-                        (unsigned)base_entropy_u64());
+    int size = snprintf(out->beside, sizeof(out->beside), "%s" BESIDE_HEAD "%08x" BESIDE_TAIL,
+                        out->path, (unsigned)base_entropy_u64());
     if (size < 0 || (size_t)size >= sizeof(out->beside)) {
         return base_error_set(error, BASE_ERR_TOO_LARGE, "%.100s: path too long", out->path);
     }
@@ -138,22 +141,17 @@ enum base_status base_output_write(const char *path, const void *bytes, size_t s
     return base_output_close(&out, status, error);
 }
 
-#define BESIDE_TAIL ".tmp"
-#define BESIDE_HEX  8u
-
 // Is `name` what open_beside made of `of`?
 static bool is_beside(const char *name, const char *of)
 {
     size_t size = strlen(of);
-    if (strncmp(name, of, size) != 0 || name[size] != '.' ||
-        strlen(name + size) != 1 + BESIDE_HEX + strlen(BESIDE_TAIL)) {
+    size_t head = strlen(BESIDE_HEAD);
+    if (strncmp(name, of, size) != 0 || strncmp(name + size, BESIDE_HEAD, head) != 0) {
         return false;
     }
-    bool hex = true;
-    for (size_t i = 0; i < BESIDE_HEX; i++) {
-        hex = hex && isxdigit((unsigned char)name[size + 1 + i]) != 0;
-    }
-    return hex && strcmp(name + size + 1 + BESIDE_HEX, BESIDE_TAIL) == 0;
+    const char *number = name + size + head;
+    size_t digits = strspn(number, "0123456789abcdef");
+    return digits == BESIDE_DIGITS && strcmp(number + digits, BESIDE_TAIL) == 0;
 }
 
 void base_output_sweep(const char *path)

@@ -136,9 +136,13 @@ static bool consider(struct gw_worker *worker, struct gw_hint *hint)
     return true;
 }
 
+// A walk that is under way goes once around from where it is: from the first each time, those at
+// the end would wait as long as plans come faster than all can be told.
 void gw_hints_plan_changed(struct gw_worker *worker)
 {
-    worker->walk_at = worker->hints;
+    worker->walk_anew = worker->walk_at != NULL && worker->walk_at != worker->hints;
+    worker->walk_stop = worker->walk_anew ? worker->walk_at : NULL;
+    worker->walk_at = worker->walk_anew ? worker->walk_at : worker->hints;
     worker->walking = worker->hints != NULL;
     worker->walk_again = false;
     pthread_mutex_lock(&worker->core->workers_lock);
@@ -179,18 +183,31 @@ void gw_hints_plan_taken(struct gw_worker *worker)
     pthread_mutex_unlock(&core->workers_lock);
 }
 
+// The stream whose turn it is, or NULL at the end of the walk.
+static struct gw_hint *walk_next(struct gw_worker *worker)
+{
+    if (worker->walk_at == NULL && worker->walk_anew) {
+        worker->walk_anew = false;
+        worker->walk_at = worker->hints;
+    }
+    if (worker->walk_at == worker->walk_stop && !worker->walk_anew) {
+        worker->walk_at = NULL;
+    }
+    return worker->walk_at;
+}
+
 // A slice of the walk. True: nobody else is told for now, as places are taken for a while.
 static bool walk_on(struct gw_worker *worker)
 {
     const struct gw_core *core = worker->core;
     uint64_t ahead_ns =
         (core->clock.mono_us(core->clock.ctx) + GW_HINT_AHEAD_MS * 1000u) * UINT64_C(1000);
-    for (uint32_t i = 0; i < GW_HINT_SLICE && worker->walk_at != NULL; i++) {
+    struct gw_hint *hint = NULL;
+    for (uint32_t i = 0; i < GW_HINT_SLICE && (hint = walk_next(worker)) != NULL; i++) {
         bool waits = worker->hint_place_ns > ahead_ns;
         if (waits && !worker->walk_revoked) {
             return true;
         }
-        struct gw_hint *hint = worker->walk_at;
         worker->walk_at = hint->next; // before the write, which may end the stream
         if (worker->walk_revoked && worker->hint_end != NULL &&
             gw_credentials_revoked(core->credentials, hint->device_id)) {
@@ -219,11 +236,11 @@ void gw_hints_walk(struct gw_worker *worker)
         return; // the last worker to take the plan wakes this one
     }
     bool waits = walk_on(worker); // the control thread's round wakes this one
-    if (worker->walk_at != NULL && !waits) {
-        gw_worker_wake(worker);
-    } else if (worker->walk_at == NULL) {
+    if (walk_next(worker) == NULL) {
         worker->walking = false;
         worker->walk_revoked = false;
+    } else if (!waits) {
+        gw_worker_wake(worker);
     }
 }
 
@@ -276,6 +293,9 @@ void gw_worker_unsubscribe(struct gw_worker *worker, struct gw_hint *hint)
     }
     if (worker->walk_at == hint) {
         worker->walk_at = hint->next;
+    }
+    if (worker->walk_stop == hint) {
+        worker->walk_stop = hint->next;
     }
     *hint->prev = hint->next;
     if (hint->next != NULL) {

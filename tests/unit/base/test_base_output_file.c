@@ -190,14 +190,16 @@ static void test_a_path_that_is_too_long(void **state)
 static void test_what_killed_writers_left(void **state)
 {
     (void)state;
-    const char *left[] = {"kept.0123abcd.tmp", "kept.ffffffff.tmp"};
+    const char *left[] = {"kept.walle-0123abcd.tmp", "kept.walle-ffffffff.tmp"};
     const char *others[] = {"kept",
-                            "kept.0123abcd.tm",
-                            "kept.0123abc.tmp",
-                            "kept.0123abcg.tmp",
-                            "kept0123abcd.tmp",
-                            "other.0123abcd.tmp",
-                            "kept.0123abcd.tmp2"};
+                            "kept.walle-0123abcd.tm",
+                            "kept.walle-0123abc.tmp",
+                            "kept.walle-0123abcg.tmp",
+                            "kept.walle-0123ABCD.tmp",
+                            "kept.20261130.tmp",
+                            "keptwalle-0123abcd.tmp",
+                            "other.walle-0123abcd.tmp",
+                            "kept.walle-0123abcd.tmp2"};
     for (size_t i = 0; i < sizeof(left) / sizeof(left[0]); i++) {
         put(left[i], "half");
     }
@@ -212,10 +214,10 @@ static void test_what_killed_writers_left(void **state)
         expect(others[i], "whole");
     }
     base_output_sweep(path_of("nowhere/kept")); // no such folder
-    put("kept.01234567.tmp", "half");
+    put("kept.walle-01234567.tmp", "half");
     assert_int_equal(chdir(folder), 0);
     base_output_sweep("kept");
-    assert_int_equal(access("kept.01234567.tmp", F_OK), -1);
+    assert_int_equal(access("kept.walle-01234567.tmp", F_OK), -1);
     assert_int_equal(chdir("/"), 0);
 }
 

@@ -43,15 +43,20 @@ static struct fake *make(struct sim_rooms *rooms, struct device *device, uint64_
     return fake;
 }
 
-static void is_whole(const struct device *device, const struct fake *fake)
+static void is_whole_but(const struct device *device, const struct fake *fake, const void *outside)
 {
     assert_ptr_equal(fake->self, fake);
     assert_ptr_equal(fake->text, (const char *)fake->bytes + device->number % 1000);
     assert_ptr_equal(fake->end, fake + 1);
-    assert_ptr_equal(fake->outside, device);
+    assert_ptr_equal(fake->outside, outside);
     assert_int_equal(fake->number, device->number);
     assert_memory_equal(fake->bytes + sizeof(fake->bytes) - sizeof(device->marks), device->marks,
                         sizeof(device->marks));
+}
+
+static void is_whole(const struct device *device, const struct fake *fake)
+{
+    is_whole_but(device, fake, device);
 }
 
 static void change(struct device *device, struct base_prng *prng)
@@ -137,8 +142,41 @@ static void model_is(const struct model *model, const uint8_t *room)
     }
 }
 
+// Cells that nobody has; each begins with a pointer to the next.
+static size_t cells_free(const struct sim_rooms *rooms)
+{
+    size_t count = 0;
+    const void *cell = rooms->cells;
+    while (cell != NULL) {
+        count++;
+        memcpy(&cell, cell, sizeof(cell));
+    }
+    return count;
+}
+
+static void model_become(struct model *model, const struct model *other)
+{
+    memcpy(model->words, other->words, sizeof(model->words));
+    memcpy(model->points, other->points, sizeof(model->points));
+}
+
+// In a room: it came from where it was folded, or is made anew.
+static uint8_t *model_room(struct sim_rooms *rooms, struct model *model)
+{
+    if (model->folded == NULL) {
+        uint8_t *room = sim_rooms_take(rooms);
+        model_write(model, room);
+        return room;
+    }
+    uint8_t *room = sim_rooms_unfold(rooms, model->folded);
+    model->folded = NULL;
+    model_is(model, room);
+    return room;
+}
+
 // Rooms keep what lay in them, and who comes next changes only what is another's: every word of
-// every device against a model, of several kinds that become others, bases given up and made anew.
+// every device against a model. Several are in rooms at once, some leave theirs as it is and are
+// made anew later, kinds become others, and bases are given up and made of others.
 static void test_every_word_against_a_model(void **state)
 {
     (void)state;
@@ -146,6 +184,9 @@ static void test_every_word_against_a_model(void **state)
     struct sim_rooms rooms;
     struct base_prng prng;
     static struct model models[DEVICES];
+    uint8_t *in[DEVICES] = {NULL};
+    uint32_t taken = 0;
+    uint32_t unlike = 0;
     memset(models, 0, sizeof(models));
     test_alloc_init(&alloc, SIZE_MAX);
     base_prng_seed(&prng, 23);
@@ -155,34 +196,82 @@ static void test_every_word_against_a_model(void **state)
         for (uint32_t k = 0; i % 5 == 0 && k < 40; k++) {
             model_change(&models[i], &prng);
         }
-        uint8_t *room = sim_rooms_take(&rooms);
-        model_write(&models[i], room);
-        models[i].folded = sim_rooms_fold(&rooms, room);
-        assert_non_null(models[i].folded);
     }
-    for (uint32_t round = 0; round < 20 * ROUNDS; round++) {
-        struct model *model = &models[base_prng_below(&prng, DEVICES)];
-        uint8_t *room = sim_rooms_unfold(&rooms, model->folded);
-        model_is(model, room);
-        if (base_prng_below(&prng, 8) == 0) { // becomes as another one is
-            const struct model *other = &models[base_prng_below(&prng, DEVICES)];
-            memcpy(model->words, other->words, sizeof(model->words));
-            memcpy(model->points, other->points, sizeof(model->points));
+    for (uint32_t round = 0; round < 40 * ROUNDS; round++) {
+        uint32_t i = (uint32_t)base_prng_below(&prng, DEVICES);
+        struct model *model = &models[i];
+        if (in[i] == NULL && taken < ROOMS) {
+            in[i] = model_room(&rooms, model);
+            taken++;
+        } else if (in[i] != NULL) {
+            model_is(model, in[i]);
+            if (base_prng_below(&prng, 8) == 0) { // becomes as another one is
+                model_become(model, &models[base_prng_below(&prng, DEVICES)]);
+            }
+            model_change(model, &prng);
+            model_write(model, in[i]);
+            if (base_prng_below(&prng, 16) == 0) {
+                sim_rooms_put(&rooms, in[i]);
+            } else {
+                model->folded = sim_rooms_fold(&rooms, in[i]);
+                unlike += model->folded == NULL;
+                if (model->folded == NULL) { // like nobody: it stays
+                    continue;
+                }
+            }
+            in[i] = NULL;
+            taken--;
         }
-        model_change(model, &prng);
-        model_write(model, room);
-        if (base_prng_below(&prng, 16) == 0) { // its room is left as it is, and made anew
-            sim_rooms_put(&rooms, room);
-            room = sim_rooms_take(&rooms);
-            model_write(model, room);
-        }
-        model->folded = sim_rooms_fold(&rooms, room);
-        assert_non_null(model->folded);
     }
+    assert_in_range(unlike, 0, ROUNDS);
     assert_true(rooms.serials > SIM_ROOM_BASES_MAX);
     for (uint32_t i = 0; i < DEVICES; i++) {
+        sim_rooms_put(&rooms, in[i]);
         sim_rooms_forget(&rooms, models[i].folded);
     }
+    size_t chunks = 0;
+    for (const void *chunk = rooms.chunks; chunk != NULL; chunks++) {
+        memcpy(&chunk, chunk, sizeof(chunk));
+    }
+    assert_int_equal(cells_free(&rooms),
+                     chunks * (SIM_ROOM_CHUNK_CELLS - 1)); // one holds the chunk
+    sim_rooms_done(&rooms);
+    assert_int_equal(alloc.live, 0);
+}
+
+// A base is given up while a free room still has what is like it, and its place becomes another's.
+static void test_a_room_of_a_base_that_is_no_more(void **state)
+{
+    (void)state;
+    struct test_alloc alloc;
+    struct sim_rooms rooms;
+    struct base_prng prng;
+    static struct model models[3];
+    memset(models, 0, sizeof(models));
+    test_alloc_init(&alloc, SIZE_MAX);
+    base_prng_seed(&prng, 5);
+    assert_int_equal(sim_rooms_init(&rooms, &alloc.port, ROOM_BYTES, ROOMS), BASE_OK);
+    for (uint32_t k = 0; k < 400; k++) {
+        model_change(&models[0], &prng);
+        model_change(&models[1], &prng); // nothing like the first
+    }
+    models[2] = models[1];
+    model_change(&models[2], &prng);
+    uint8_t *rooms_of[] = {model_room(&rooms, &models[1]), model_room(&rooms, &models[2]),
+                           model_room(&rooms, &models[0])};
+    models[0].folded = sim_rooms_fold(&rooms, rooms_of[2]);
+    assert_non_null(models[0].folded);
+    sim_rooms_forget(&rooms, models[0].folded); // its base is free; its room has its lines
+    models[1].folded = sim_rooms_fold(&rooms, rooms_of[0]);
+    models[2].folded = sim_rooms_fold(&rooms, rooms_of[1]);
+    assert_int_equal(rooms.serials, 2);                                 // in the place of the first
+    uint8_t *held[] = {sim_rooms_take(&rooms), sim_rooms_take(&rooms)}; // all other free ones
+    uint8_t *room = model_room(&rooms, &models[2]);                     // looked at word by word
+    assert_ptr_equal(room, rooms_of[2]);
+    sim_rooms_put(&rooms, room);
+    sim_rooms_put(&rooms, held[0]);
+    sim_rooms_put(&rooms, held[1]);
+    sim_rooms_forget(&rooms, models[1].folded);
     sim_rooms_done(&rooms);
     assert_int_equal(alloc.live, 0);
 }
@@ -197,13 +286,17 @@ static void test_who_points_into_another_room_stays(void **state)
     assert_int_equal(sim_rooms_init(&rooms, &alloc.port, ROOM_BYTES, ROOMS), BASE_OK);
     struct fake *one = make(&rooms, &devices[0], 1);
     struct fake *other = make(&rooms, &devices[1], 2);
-    one->outside = &other->number;
-    assert_null(sim_rooms_fold(&rooms, one));
     one->outside = rooms.area; // as if it were the start of its own
+    assert_null(sim_rooms_fold(&rooms, one));
+    one->outside = &other->number;
     assert_null(sim_rooms_fold(&rooms, one));
     assert_int_equal(rooms.taken, 2);
     one->outside = NULL;
     struct sim_folded *folded = sim_rooms_fold(&rooms, one);
+    assert_non_null(folded);
+    one = sim_rooms_unfold(&rooms, folded); // not of the base that it was refused as
+    is_whole_but(&devices[0], one, NULL);
+    folded = sim_rooms_fold(&rooms, one);
     assert_non_null(folded);
     memcpy(other, rooms.bases[0].bytes, ROOM_BYTES); // its base to the bit, as if it lay there
     assert_null(sim_rooms_fold(&rooms, other));
@@ -333,6 +426,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_whole_after_many_folds),
         cmocka_unit_test(test_every_word_against_a_model),
+        cmocka_unit_test(test_a_room_of_a_base_that_is_no_more),
         cmocka_unit_test(test_who_points_into_another_room_stays),
         cmocka_unit_test(test_unlike_all_others),
         cmocka_unit_test(test_an_heir_and_searches_in_vain),

@@ -207,6 +207,15 @@ static void the_due_wait_for_those_at_work(struct sim_shard *shard, struct sim_o
     (void)sim_shard_turn(shard);
     assert_int_equal(count_line(&shard->due), due);
     assert_int_equal(shard->latencies.lag_us.count, late);
+    // The time limit of one that enrols is no beginning.
+    struct sim_awake *enrols = shard->due.first;
+    shard->due.first = enrols->next;
+    enrols->ready = false;
+    enrols->enrolling = (struct sim_enrolling *)(void *)shard;
+    sim_device_timer(shard, enrols->device, looks * 1000);
+    assert_ptr_equal(shard->ready.last, enrols);
+    enrols->enrolling = NULL;
+    due--;
     options->awake_max = shard->arrived + 1;
     (void)sim_shard_turn(shard);
     assert_in_range(count_line(&shard->due), due - 5, due - 1);

@@ -360,6 +360,75 @@ static void test_hints_are_paced(void **state)
     rig_done(&rig);
 }
 
+// Which streams were told, by their places among `hints`.
+struct told_log {
+    const struct gw_hint *hints;
+    uint32_t times[PACED];
+    uint32_t all;
+};
+
+static bool write_told(void *ctx, struct gw_hint *hint, struct base_str text)
+{
+    struct told_log *log = ctx;
+    (void)text;
+    log->times[hint - log->hints]++;
+    log->all++;
+    return true;
+}
+
+// A plan with news for all while the last are not yet told of the one before: they come first.
+static void test_a_plan_in_the_middle_of_a_walk(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct wire_sha256 v1;
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    static struct gw_hint hints[PACED];
+    struct told_log log = {.hints = hints};
+    static const struct rig_stage all[] = {
+        {"full", POL_STAGE_FULL, 10000, NULL, NULL, 1, 1000000, 0},
+    };
+    rig_init(&rig);
+    rig.hint_rate_per_s = 100;
+    rig_start(&rig);
+    gw_worker_on_hint(rig.worker.worker, write_told, NULL, &log);
+    struct rig_device device;
+    for (uint32_t i = 0; i < PACED; i++) {
+        make_device(&device, i);
+        rig_subscribe(&rig, &device, &hints[i]);
+    }
+    static const char *const tasks[] = {"t", "u", "v"};
+    for (uint32_t round = 0; round < sizeof(tasks) / sizeof(tasks[0]); round++) {
+        rig_version(&rig, tasks[round], "1.0.0", &v1);
+        assert_int_equal(
+            rig_rollout(&rig, 9 + round, tasks[round], &v1, NULL, NULL, all, 1, &view, &error),
+            BASE_OK);
+        rig_command(&rig, 9 + round, POL_COMMAND_START, NULL);
+        rig_settle(&rig);
+        rig_advance_s(&rig, 1);
+        rig_settle(&rig);
+    }
+    assert_in_range(log.all, PACED, PACED + 101);
+    for (uint32_t i = 0; i < PACED; i++) {
+        assert_in_range(log.times[i], 1, 2);
+    }
+    // One that was to be the end of the walk goes, and all others are told once more.
+    gw_worker_unsubscribe(rig.worker.worker, rig.worker.worker->walk_stop);
+    for (uint32_t s = 0; s < 2 * PACED / 100 + 2; s++) {
+        rig_advance_s(&rig, 1);
+        rig_settle(&rig);
+    }
+    uint32_t least = UINT32_MAX;
+    for (uint32_t i = 0; i < PACED; i++) {
+        bool gone = hints[i].prev == NULL;
+        least = !gone && log.times[i] < least ? log.times[i] : least;
+        gw_worker_unsubscribe(rig.worker.worker, &hints[i]);
+    }
+    assert_in_range(least, 2, 3);
+    rig_done(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -368,6 +437,7 @@ int main(void)
         cmocka_unit_test(test_a_hint_after_a_pause),
         cmocka_unit_test(test_a_pause_is_told_to_who_is_under_way),
         cmocka_unit_test(test_hints_are_paced),
+        cmocka_unit_test(test_a_plan_in_the_middle_of_a_walk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
