@@ -51,7 +51,8 @@ COVERAGE = 0.99
 # A device that listens costs more when it comes, a stream, a second check-in and metadata, than in the rollout.
 ARRIVAL_RATES = {"interval": 25000, "hints": 8000}
 CARRIERS, PER_CARRIER_LEAST, PER_CARRIER_MOST = 16, 1000, 60000  # connections that devices share; the last is the simulator's
-CARRIERS_HINTS, STREAMS = 40, 2048  # so that a connection has 50,000 streams, of 100,000 it may have; what ships
+CARRIERS_HINTS = 40  # so that a connection has 50,000 streams
+STREAMS, STREAMS_MOST = 2048, 100000  # of a connection: what ships, and the most it may be set to
 STAGES = [{"name": "full", "kind": "full", "percent": 100, "min_sample": 500, "min_dwell_s": 1, "max_failure": 0.02}]
 
 
@@ -120,7 +121,7 @@ class Bench:
                                   "--set", f"device.checkin_interval_s={args.interval if args.mode == 'interval' else 3600}",
                                   "--set", "rollout.tick_ms=200", "--set", f"device.hint_spread_ms={args.spread_ms}",
                                   "--set", f"device.hint_rate_per_s={args.hint_rate}",
-                                  "--set", f"limits.streams={max(STREAMS, 2 * self.per_carrier())}",
+                                  "--set", f"limits.streams={min(max(STREAMS, 2 * self.per_carrier()), STREAMS_MOST)}",
                                   "--set", f"device.unproven_records={args.devices}",
                                   "--set", f"device.unproven_per_address={args.devices}",
                                   "--set", "limits.connections=16384", stdout=subprocess.PIPE, stderr=log, text=True)
