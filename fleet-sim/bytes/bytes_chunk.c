@@ -22,24 +22,26 @@ static uint64_t later(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-// What the link takes for the bytes alone keeps it from sending the next ones; the rest is the way.
+// What the link takes for the bytes, and slow start, keeps it from sending the next ones; the rest
+// is the way. A connection on whose way nothing is begins slowly anew.
 static uint64_t arrival_us(struct sim_bytes_way *way, uint64_t at_us, size_t size)
 {
     uint64_t from_us = later(at_us, way->free_us);
-    struct sim_message message = {
+    way->behind = at_us < way->last_us ? way->behind : 0;
+    const struct sim_message message = {
         .device = way->index,
         .at_us = from_us - way->start_us,
         .bytes = (uint32_t)size,
         .count =
             SIM_CHUNK_NUMBERS | ((uint32_t)way->line & 0x3fffu) << 16 | (way->count++ & 0xffffu),
+        .behind = way->behind,
         .up = way->up,
     };
-    uint64_t whole_us = way->delay.us(way->delay.ctx, &message);
-    message.bytes = 0;
-    uint64_t empty_us = way->delay.us(way->delay.ctx, &message);
-    base_assert(whole_us >= empty_us);
-    way->free_us = from_us + (whole_us - empty_us);
-    way->last_us = later(from_us + later(whole_us, way->delay.least_us), way->last_us);
+    struct sim_delay delay = way->delay.of(way->delay.ctx, &message);
+    way->behind += (uint32_t)size;
+    way->free_us = from_us + delay.link_us + delay.wait_us;
+    way->last_us =
+        later(later(way->free_us + delay.way_us, from_us + way->delay.least_us), way->last_us);
     return way->last_us;
 }
 

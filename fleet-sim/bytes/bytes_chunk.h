@@ -59,6 +59,7 @@ struct sim_bytes_way {
     uint32_t device; // in the shard
     uint32_t count;  // messages so far
     bool up;
+    uint32_t behind;  // bytes since nothing was on its way
     uint64_t free_us; // the link has sent what was there before
     uint64_t last_us; // the last one of it arrives
 };

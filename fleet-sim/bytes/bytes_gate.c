@@ -200,15 +200,13 @@ static uint64_t body_hash(const struct gw_reply *reply)
 static uint64_t modelled_way_us(const struct sim_gate_line *line, const struct wanted *wanted,
                                 const struct gw_reply *reply)
 {
-    const struct sim_delay_port *delay = &line->gate->options.delay;
     const struct sim_message message = {
         .device = line->way.index,
         .at_us = now_us(line->gate) - line->gate->start_us,
-        .bytes = (uint32_t)reply->body_bytes,
+        .bytes = sim_core_link_body_bytes(reply),
         .count = wanted->claim.count,
     };
-    uint64_t us = delay->us(delay->ctx, &message);
-    return us > delay->least_us ? us : delay->least_us;
+    return sim_delay_us(&line->gate->options.delay, &message);
 }
 
 static void on_answered(void *ctx, const struct gw_exchange *exchange,
@@ -232,7 +230,7 @@ static void on_answered(void *ctx, const struct gw_exchange *exchange,
             .hash = hash,
             .core_us = now_us(gate) - wanted->asked_us,
             .way_us = modelled_way_us(line, wanted, reply),
-            .body_bytes = reply->body_bytes,
+            .body_bytes = sim_core_link_body_bytes(reply),
         };
     }
     post(gate, claim);

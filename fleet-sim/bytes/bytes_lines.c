@@ -390,7 +390,6 @@ static void claim(struct sim_line *line, int32_t stream, const struct gw_request
 static uint64_t modelled_way_us(const struct sim_bytes_lines *lines,
                                 const struct sim_exchange *exchange, size_t bytes)
 {
-    const struct sim_delay_port *delay = &lines->options.delay;
     const struct sim_message message = {
         .device = exchange->index,
         .at_us = now_us(lines) - lines->start_us,
@@ -398,8 +397,7 @@ static uint64_t modelled_way_us(const struct sim_bytes_lines *lines,
         .count = 2 * exchange->id,
         .up = true,
     };
-    uint64_t us = delay->us(delay->ctx, &message);
-    return us > delay->least_us ? us : delay->least_us;
+    return sim_delay_us(&lines->options.delay, &message);
 }
 
 static enum base_status ask(struct sim_line *line, struct sim_exchange *exchange,

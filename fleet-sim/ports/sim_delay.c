@@ -3,13 +3,20 @@
 // state.
 #include "ports/sim_delay.h"
 
-static uint64_t constant_us(void *ctx, const struct sim_message *message)
+static struct sim_delay constant(void *ctx, const struct sim_message *message)
 {
     (void)ctx, (void)message;
-    return SIM_DELAY_US;
+    return (struct sim_delay){.way_us = SIM_DELAY_US};
+}
+
+uint64_t sim_delay_us(const struct sim_delay_port *delay, const struct sim_message *message)
+{
+    struct sim_delay of = delay->of(delay->ctx, message);
+    uint64_t us = of.link_us + of.wait_us + of.way_us;
+    return us > delay->least_us ? us : delay->least_us;
 }
 
 struct sim_delay_port sim_delay_constant(void)
 {
-    return (struct sim_delay_port){.least_us = SIM_DELAY_US, .us = constant_us};
+    return (struct sim_delay_port){.least_us = SIM_DELAY_US, .of = constant};
 }

@@ -9,6 +9,9 @@
 #define JITTER_LOGS  22u // of 2: the least likely draw
 #define OF_DEVICE(m) ((m)->device * UINT64_C(0x9e3779b97f4a7c15))
 
+#define WINDOW_BYTES 14600u // that a connection may have on its way first: RFC 6928
+#define OPENS_TRIPS  2u     // there and back: TCP's handshake, and that of TLS 1.3 (RFC 8446)
+
 // log2(1 + i / 16) << 16
 static const uint32_t log2_q16[17] = {0,     5732,  11136, 16248, 21098, 25711, 30109, 34312, 38336,
                                       42196, 45904, 49472, 52911, 56229, 59434, 62534, 65536};
@@ -67,7 +70,26 @@ static uint64_t lost_us(const struct sim_population *population, const struct si
     return us;
 }
 
-static uint64_t network_us(void *ctx, const struct sim_message *message)
+static uint64_t sent_us(uint64_t bytes, uint32_t kbps)
+{
+    return kbps > 0 ? bytes * 8000 / kbps : 0;
+}
+
+// How long the sender of so many bytes pauses until the first of them are acknowledged: slow start
+// (RFC 5681), from the first window on, which doubles with each round trip until the link is full.
+static uint64_t pauses_us(const struct sim_network *network, uint32_t kbps, uint64_t bytes)
+{
+    uint64_t trip_us = 2 * (uint64_t)network->delay_us;
+    uint64_t us = 0;
+    uint64_t window = WINDOW_BYTES;
+    for (uint64_t sent = window; sent < bytes && sent_us(window, kbps) < trip_us; sent += window) {
+        us += trip_us - sent_us(window, kbps);
+        window *= 2;
+    }
+    return us;
+}
+
+static struct sim_delay network_delay(void *ctx, const struct sim_message *message)
 {
     const struct sim_population *population = ctx;
     const struct sim_network *network = sim_population_network(population, message->device);
@@ -76,13 +98,18 @@ static uint64_t network_us(void *ctx, const struct sim_message *message)
     uint32_t kbps = message->up ? network->up_kbps : network->down_kbps;
     base_assert(network->delay_us < UINT32_MAX);
     uint64_t us = network->delay_us + (exponential_q16(draw) * network->jitter_us >> 16);
-    us += kbps > 0 ? (uint64_t)message->bytes * 8000 / kbps : 0;
     us += lost_us(population, message, network) + offline_us(population, message, network);
-    return us > SIM_DELAY_LEAST_US ? us : SIM_DELAY_LEAST_US;
+    us += message->opens ? 2 * OPENS_TRIPS * (uint64_t)network->delay_us : 0;
+    uint64_t end = (uint64_t)message->behind + message->bytes;
+    return (struct sim_delay){
+        .link_us = sent_us(message->bytes, kbps),
+        .wait_us = pauses_us(network, kbps, end) - pauses_us(network, kbps, message->behind),
+        .way_us = us,
+    };
 }
 
 struct sim_delay_port sim_delay_network(const struct sim_population *population)
 {
     return (struct sim_delay_port){
-        .ctx = (void *)(uintptr_t)population, .least_us = SIM_DELAY_LEAST_US, .us = network_us};
+        .ctx = (void *)(uintptr_t)population, .least_us = SIM_DELAY_LEAST_US, .of = network_delay};
 }

@@ -2,11 +2,12 @@
 // says. Wifi, 5G, 4G and 3G differ in delay, jitter, loss, bandwidth, and in how long they are
 // away.
 //
-// A message takes the class's delay, a long-tailed jitter, its bytes at the class's rate, and for
-// each time that it is lost the wait until it is sent again, twice as long each time. Loss comes in
-// bursts: for some seconds the link of a device is bad, and then much more is lost. While a device
-// is offline its messages wait until it is back. All of that is drawn from seed, device, the time
-// and the message's number: there is no state, and any thread may ask.
+// A message takes its bytes at the class's rate with the pauses of TCP's slow start between them,
+// the class's delay, a long-tailed jitter, two round trips more where it opens the connection, and
+// for each time that it is lost the wait until it is sent again, twice as long each time. Loss
+// comes in bursts: for some seconds the link of a device is bad, and then much more is lost. While
+// a device is offline its messages wait until it is back. All of that is drawn from seed, device,
+// the time and the message's number: there is no state, and any thread may ask.
 #ifndef SIM_DELAY_NETWORK_H
 #define SIM_DELAY_NETWORK_H
 

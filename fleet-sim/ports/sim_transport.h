@@ -25,6 +25,14 @@ enum sim_exchange_kind {
     SIM_EXCHANGE_KIND_COUNT
 };
 
+// What a device has beside its exchanges while it is awake: a connection, and a link that carries
+// one message at a time each way.
+struct sim_own_link {
+    uint64_t up_free_us; // when it has sent all
+    uint64_t down_free_us;
+    bool connected;
+};
+
 // One exchange under way; embedded in the awake device, free when `open` is false.
 struct sim_exchange {
     void *owner;                // the awake device
@@ -50,6 +58,7 @@ struct sim_exchange {
     int32_t stream;
     struct sim_held *held;     // a fault has it (faults/fault_network.c); NULL: none
     struct sim_flight *flight; // of the one to the core in this process (virtual/core_gateway.h)
+    struct sim_own_link *own_link; // ... NULL: nothing else goes over it
     // Of the in-process one.
     struct sim_exchange *next;
     int status;

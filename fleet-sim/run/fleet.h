@@ -164,6 +164,7 @@ struct sim_awake {
     struct dev_hash_state shadow;    // of a real device: the shared computation beside the real one
     const struct dev_hash_state *shadow_of;
     struct sim_faulty faulty;
+    struct sim_own_link own_link;
     struct sim_exchange exchanges[SIM_EXCHANGES_MAX];
 };
 

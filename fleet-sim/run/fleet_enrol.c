@@ -136,6 +136,7 @@ void sim_enrol_begin(struct sim_awake *awake, void *memory, uint64_t now_us)
                                                  .index = awake->index,
                                                  .started_us = now_us,
                                                  .credential = make_key(awake, enrolling->key),
+                                                 .own_link = &awake->own_link,
                                                  .kind = SIM_EXCHANGE_ENROL};
     awake->enrolling = enrolling;
     enrolling->ended = shard->transport.start(shard->transport.ctx, enrolling->exchange, &request);

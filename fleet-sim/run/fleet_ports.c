@@ -210,6 +210,7 @@ static enum base_status http_start(void *ctx, uint32_t id, const struct dev_requ
         .started_us = shard->clock.mono_us(shard->clock.ctx),
         .kind = sim_exchange_kind_of(request->path),
         .credential = sim_awake_credential(awake),
+        .own_link = &awake->own_link,
     };
     enum base_status status = shard->transport.start(shard->transport.ctx, exchange, request);
     count_request(&shard->ledger.counters, exchange->kind);

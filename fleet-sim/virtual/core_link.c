@@ -123,13 +123,31 @@ static bool request_keep(struct sim_flight *flight, const struct sim_exchange *a
     return good;
 }
 
-// A message takes what the port says, and never less than the least.
-static uint64_t arrival_us(const struct sim_core_link *link, const struct sim_message *message,
-                           uint64_t at_us)
+static uint64_t later(uint64_t a, uint64_t b)
 {
-    const struct sim_delay_port *delay = &link->options.delay;
-    uint64_t us = delay->us(delay->ctx, message);
-    return at_us + (us > delay->least_us ? us : delay->least_us);
+    return a > b ? a : b;
+}
+
+// When a message arrives that is ready at `at_us`, behind what its device's link has to send.
+static uint64_t asks_us(const struct sim_core_link *link, struct sim_exchange *exchange,
+                        uint32_t bytes, uint64_t at_us)
+{
+    const struct sim_delay_port *port = &link->options.delay;
+    struct sim_own_link alone = {.connected = true};
+    struct sim_own_link *own = exchange->own_link != NULL ? exchange->own_link : &alone;
+    const struct sim_message message = {
+        .device = exchange->index,
+        .at_us = at_us - link->start_us,
+        .bytes = bytes,
+        .count = 2 * exchange->id,
+        .up = true,
+        .opens = !own->connected,
+    };
+    struct sim_delay delay = port->of(port->ctx, &message);
+    own->connected = true;
+    own->up_free_us = later(own->up_free_us, at_us) + delay.link_us;
+    uint64_t due_us = own->up_free_us + delay.wait_us + delay.way_us;
+    return later(due_us, at_us + port->least_us);
 }
 
 struct sim_flight *sim_core_link_ask(struct sim_core_link *link, const struct sim_exchange *asked,
@@ -165,20 +183,13 @@ static enum base_status start(void *ctx, struct sim_exchange *exchange,
     if (flight == NULL) {
         return BASE_ERR_NOMEM;
     }
-    uint64_t at_us = now_us(link);
-    const struct sim_message message = {
-        .device = exchange->index,
-        .at_us = at_us - link->start_us,
-        .bytes = (uint32_t)request->body_bytes,
-        .count = 2 * exchange->id,
-        .up = true,
-    };
+    uint64_t due_us = asks_us(link, exchange, (uint32_t)request->body_bytes, now_us(link));
     flight->asked = exchange;
     flight->owner = exchange->owner;
     flight->index = exchange->index;
     flight->number = exchange->id;
-    flight->when = (struct sim_when){arrival_us(link, &message, at_us), link->options.shard,
-                                     exchange->device, link->sequence++};
+    flight->when =
+        (struct sim_when){due_us, link->options.shard, exchange->device, link->sequence++};
     if (sim_post_add(&link->up[parity(link)], flight) != BASE_OK) {
         give_back(flight);
         return BASE_ERR_NOMEM;
@@ -224,13 +235,17 @@ struct sim_transport sim_core_link_transport(struct sim_core_link *link)
 void sim_core_link_answer(struct sim_flight *flight, uint64_t at_us, uint64_t sequence)
 {
     struct sim_core_link *link = flight->link;
+    const struct sim_delay_port *port = &link->options.delay;
     const struct sim_message message = {
         .device = flight->index,
         .at_us = at_us - link->start_us,
-        .bytes = (uint32_t)flight->exchange.reply.body_bytes,
+        .bytes = sim_core_link_body_bytes(&flight->exchange.reply),
         .count = 2 * flight->number + 1,
     };
-    flight->when.due_us = arrival_us(link, &message, at_us);
+    struct sim_delay delay = port->of(port->ctx, &message);
+    flight->link_us = delay.link_us;
+    flight->when.due_us =
+        at_us + later(delay.link_us + delay.wait_us + delay.way_us, port->least_us);
     flight->when.sequence = sequence;
     if (sim_post_add(&link->down[parity(link)], flight) != BASE_OK) {
         base_log_error(link->options.log, "fleet", "out of memory: an answer is lost");
@@ -247,9 +262,27 @@ void sim_core_link_cut(struct sim_core_link *link)
 
 // ---- Answers
 
+// Several answers to one device come over its link one after the other, as the gateway sent them.
+static void line_up(struct sim_flight_item *item)
+{
+    struct sim_flight *flight = item->flight;
+    struct sim_own_link *own = flight->asked != NULL ? flight->asked->own_link : NULL;
+    if (own == NULL || flight->link_us == 0) {
+        return;
+    }
+    uint64_t due_us = later(item->when.due_us, own->down_free_us + flight->link_us);
+    own->down_free_us = due_us;
+    flight->when.due_us = due_us;
+    item->when.due_us = due_us;
+}
+
 void sim_core_link_collect(struct sim_core_link *link)
 {
-    if (sim_post_take(&link->down[parity(link) ^ 1], &link->coming) != BASE_OK) {
+    struct sim_post *post = &link->down[parity(link) ^ 1];
+    for (uint32_t i = 0; i < post->sent.count; i++) {
+        line_up(&post->sent.items[i]);
+    }
+    if (sim_post_take(post, &link->coming) != BASE_OK) {
         base_log_error(link->options.log, "fleet", "out of memory: answers are lost");
     }
 }
@@ -267,6 +300,12 @@ static struct base_str header_of(const struct gw_reply *reply, const char *name)
         }
     }
     return (struct base_str){NULL, 0};
+}
+
+uint32_t sim_core_link_body_bytes(const struct gw_reply *reply)
+{
+    uint64_t bytes = reply->kind == GW_REPLY_BLOB ? reply->blob_bytes : reply->body_bytes;
+    return bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX;
 }
 
 struct dev_response_head sim_core_link_head(const struct gw_reply *reply)

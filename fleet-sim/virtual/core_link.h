@@ -56,6 +56,7 @@ struct sim_flight *sim_core_link_ask(struct sim_core_link *link, const struct si
 void sim_core_link_forget(struct sim_flight *flight);
 // What a device is told of a reply.
 struct dev_response_head sim_core_link_head(const struct gw_reply *reply);
+uint32_t sim_core_link_body_bytes(const struct gw_reply *reply); // that its way is charged for
 // Takes out what the core posted in the window before.
 void sim_core_link_collect(struct sim_core_link *link);
 // Tells the devices whose answers are there by now.

@@ -95,10 +95,9 @@ static bool add(struct stream *stream, struct way *way, const struct piece *like
         .count = COUNT_FIRST + stream->sent++,
         .up = way == &stream->up,
     };
-    uint64_t us = delay->us(delay->ctx, &message);
     *piece = *like;
     piece->next = NULL;
-    piece->due_us = like->due_us + (us > delay->least_us ? us : delay->least_us);
+    piece->due_us = like->due_us + sim_delay_us(delay, &message);
     piece->due_us = piece->due_us > way->last_us ? piece->due_us : way->last_us;
     if (like->size > 0) {
         memcpy(piece->bytes, bytes, like->size);

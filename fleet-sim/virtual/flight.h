@@ -30,6 +30,7 @@ struct sim_flight {
     struct sim_flight *made_next; // among all that its link had made
     uint64_t index;               // of the device in the population
     uint32_t number;              // of the request, as its device counts them
+    uint64_t link_us;             // of its way the answer's bytes have the device's link
     bool own;                     // an operator's: it is answered within the call
     bool finished;
     bool died; // the core was killed: its connection ends without an answer

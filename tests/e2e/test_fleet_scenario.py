@@ -65,12 +65,13 @@ class FleetScenario(unittest.TestCase):
         _, far, _ = self.play("walle-19m.conf", "--devices", "1500", "--links", "network")
         for result in (near, far):
             self.assertEqual((result["outcome"], result["versions"][0]["ran"]), ("passed", 1500))
-        # All check in, two ways of 20 ms; of the others most are on wifi and 5g, some lose messages, some are away.
+        # All check in, two ways of 20 ms; of the others most are on wifi and 5g, whose three round trips (two open the connection)
+        # take 92 and 150 ms, some lose messages, some are away.
         near, far = (result["latency_us"]["checkin_from_intended"] for result in (near, far))
         self.assertLess(near["p99"], 50000)
         self.assertGreater(far["p99"], 200000)
         self.assertGreater(far["max"], 1000000)
-        self.assertTrue(20000 < far["p50"] < 90000, far)
+        self.assertTrue(60000 < far["p50"] < 160000, far)
 
     def test_scenarios_that_ship(self):
         """Each passes, with few devices; of a day its first hours."""

@@ -1,5 +1,6 @@
 // Delays by class of network: as long as the class says on the mean, never below the least, the
-// same for the same message; what is lost is sent again, in bursts; who is offline waits.
+// same for the same message; what is lost is sent again, in bursts; who is offline waits; large
+// ones start slowly.
 #include "test_kit.h"
 
 #include "ports/sim_delay_network.h"
@@ -25,7 +26,7 @@ static uint64_t ask(const struct sim_delay_port *port, uint64_t device, uint64_t
 {
     const struct sim_message message = {
         .device = device, .at_us = at_us, .bytes = 1000, .count = count, .up = true};
-    return port->us(port->ctx, &message);
+    return sim_delay_us(port, &message);
 }
 
 // Mean and shares of one message of each device.
@@ -117,6 +118,37 @@ static void who_is_offline_waits(void **state)
     sim_people_free(people);
 }
 
+// A window of 14,600 bytes is acknowledged after a round trip, then twice as much, until the link
+// is full (RFC 5681, RFC 6928). Two round trips open a connection.
+static void large_messages_start_slowly(void **state)
+{
+    (void)state;
+    struct sim_people *people = people_of("delay_ms=50 down_kbps=100000 up_kbps=1000");
+    const struct sim_population population = {.seed = 3, .people = people};
+    const struct sim_delay_port port = sim_delay_network(&population);
+    struct sim_message message = {.bytes = 14600};
+    struct sim_delay first = port.of(port.ctx, &message);
+    assert_int_equal(first.link_us, 1168);
+    assert_int_equal(first.wait_us, 0);
+    assert_int_equal(first.way_us, 50000);
+    message.bytes = 100000;
+    struct sim_delay whole = port.of(port.ctx, &message);
+    assert_int_equal(whole.link_us, 8000);
+    assert_int_equal(whole.wait_us, 100000 - 1168 + 100000 - 2336);
+    // In pieces it takes as long.
+    const struct sim_message pieces[] = {{.bytes = 30000}, {.bytes = 70000, .behind = 30000}};
+    uint64_t wait_us = 0;
+    for (int i = 0; i < 2; i++) {
+        wait_us += port.of(port.ctx, &pieces[i]).wait_us;
+    }
+    assert_int_equal(wait_us, whole.wait_us);
+    message.up = true; // 14,600 bytes take longer than the round trip: the link is full at once
+    assert_int_equal(port.of(port.ctx, &message).wait_us, 0);
+    message.opens = true;
+    assert_int_equal(port.of(port.ctx, &message).way_us, 50000 + 4 * 50000);
+    sim_people_free(people);
+}
+
 // The built-in population: a device's class is the one of its attributes.
 static void devices_have_their_class(void **state)
 {
@@ -136,6 +168,7 @@ int main(void)
         cmocka_unit_test(delays_are_those_of_the_class),
         cmocka_unit_test(loss_comes_in_bursts),
         cmocka_unit_test(who_is_offline_waits),
+        cmocka_unit_test(large_messages_start_slowly),
         cmocka_unit_test(devices_have_their_class),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
