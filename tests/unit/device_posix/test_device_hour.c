@@ -1,16 +1,21 @@
 // An hour of a device with 64 tasks, light, middle and heavy, several at once: the runtime that
-// ships, on virtual time. Memory and places are never exceeded, of a task one runs, each gets its
-// own content, none starves, and the same hour is the same again. One in eight is urgent: it keeps
-// its deadline each time, for which others are stopped and done anew. What each run comes to is
-// what it comes to where its task is alone.
+// ships, on virtual time, and scripts in VMs on threads of their own, in real time. Memory and
+// places are never exceeded, of a task one runs, each gets its own content, none starves, and the
+// same hour is the same again. One in eight is urgent: it keeps its deadline each time, for which
+// others are stopped and done anew. What each run comes to is what it comes to where its task is
+// alone.
 #include "test_kit.h"
 
 #include "core/base/runtime.h"
 #include "core/slots/device_repair.h"
 #include "core/run/runs_at_once.h"
+#include "base/error.h"
 #include "base/hash.h"
 #include "mem/mem_port.h"
+#include "vm/vm.h"
 #include "wire/declaration.h"
+
+#include <pthread.h>
 
 #define TASKS    64u
 #define PLACES   4u
@@ -21,8 +26,30 @@
 #define URGENT   8u   // one in so many
 #define SLACK_MS 300u // between what an urgent run takes at most and its deadline
 #define RUNS_MAX 800u
+#define WEIGHTS  3u
 
-static const uint8_t script[] = "not looked at";
+// Each result follows from the task and the number of its run, and would differ if anything stayed
+// of another run or was shared with one: a global, a module's name, a heap that was not cleared.
+#define BEGIN                                                                                      \
+    "import walle, features\n"                                                                     \
+    "n, run = walle.config['n'], walle.input\n"                                                    \
+    "seen.append(run) if 'seen' in globals() else globals().update(seen=[run])\n"                  \
+    "features.count += 1\n"
+#define END "walle.result([n, run, len(seen), features.count, total])\n"
+static const char *const sources[WEIGHTS] = {
+    BEGIN "total = 0\n"
+          "for i in range(20 + n):\n"
+          "    total = (total * 31 + i * run + n) % 1000003\n" END,
+    BEGIN "rows = {}\n"
+          "for i in range(120):\n"
+          "    rows.setdefault('k%d' % (i * run % 17), []).append(i ^ n)\n"
+          "total = [[k, sum(rows[k])] for k in sorted(rows)]\n" END,
+    BEGIN "from walle import np\n"
+          "a = np.arange(400).reshape(20, 20) % (7 + n) + run % 5\n"
+          "b = a.astype('float64') @ a.T\n"
+          "total = [float(b.sum()), float(np.sort(b.ravel())[200]), int(b.argmax())]\n" END,
+};
+static const char features[] = "count = 0\n";
 
 // A task, and the version that it has.
 struct work {
@@ -37,6 +64,8 @@ struct work {
     uint32_t every_s;
     uint32_t time_ms;
     uint32_t deadline_ms; // 0: whenever
+    uint32_t number;
+    uint32_t weight;
     uint32_t runs;
     uint64_t ended_us; // of the run before
     uint64_t results[RUNS_MAX];
@@ -46,8 +75,19 @@ struct work {
 struct place {
     uint32_t run; // 0: free
     struct work *work;
+    struct dev_vm *vm;
+    pthread_t thread;
+    bool plays; // and is to be joined
+    uint64_t began_us;
     uint64_t over_us;
     uint64_t result;
+    char input[16];
+    struct dev_vm_result end;
+};
+
+struct code {
+    uint8_t *bytes;
+    size_t size;
 };
 
 static struct {
@@ -58,7 +98,7 @@ static struct {
     struct place places[PLACES];
     uint32_t tasks; // that the device has
     uint32_t first; // of the works
-    struct wire_sha256 script;
+    struct wire_sha256 scripts[WEIGHTS];
     uint64_t used;
     uint64_t most_used;
     uint32_t running;
@@ -66,6 +106,9 @@ static struct {
     uint32_t cuts;
     uint64_t trace; // a hash of what began when
 } hour;
+
+static struct code codes[WEIGHTS];
+static struct code module;
 
 static struct wire_sha256 digest(const void *bytes, size_t size)
 {
@@ -82,10 +125,12 @@ static struct wire_sha256 digest(const void *bytes, size_t size)
 
 static bool content(const struct wire_sha256 *name, const uint8_t **out_bytes, size_t *out_size)
 {
-    if (wire_sha256_equal(name, &hour.script)) {
-        *out_bytes = script;
-        *out_size = sizeof(script);
-        return true;
+    for (uint32_t i = 0; i < WEIGHTS; i++) {
+        if (wire_sha256_equal(name, &hour.scripts[i])) {
+            *out_bytes = codes[i].bytes;
+            *out_size = codes[i].size;
+            return true;
+        }
     }
     for (uint32_t i = 0; i < TASKS; i++) {
         struct work *work = &hour.works[i];
@@ -155,9 +200,11 @@ static void work_make(uint32_t index)
     static const uint32_t times_ms[] = {50, 400, 3000};
     static const uint32_t every_s[] = {5, 20, 60};
     struct work *work = &hour.works[index];
-    uint32_t weight = index % 3;
+    uint32_t weight = index % WEIGHTS;
     (void)snprintf(work->name, sizeof(work->name), "demo/t%u", index);
     (void)snprintf(work->config, sizeof(work->config), "{\"n\":%u}", index);
+    work->number = index;
+    work->weight = weight;
     work->model_bytes = models[weight];
     work->model = digest(work->name, strlen(work->name));
     work->every_s = every_s[weight] + index % 7;
@@ -177,8 +224,8 @@ static void work_make(uint32_t index)
     manifest.files[0] = (struct wire_manifest_file){
         .kind = WIRE_FILE_SCRIPT,
         .name = BASE_STR("main.mpy"),
-        .bytes = sizeof(script),
-        .digest = hour.script,
+        .bytes = codes[weight].size,
+        .digest = hour.scripts[weight],
     };
     manifest.files[1] = (struct wire_manifest_file){
         .kind = WIRE_FILE_MODEL,
@@ -204,16 +251,41 @@ static struct work *work_of(struct base_str name)
     return NULL;
 }
 
-// All that a run gets goes into what it comes to.
-static uint64_t result_of(const struct dev_task_job *job)
+static void *run_script(void *ctx)
 {
-    uint64_t result = base_mix64(job->run_index);
-    result ^= base_hash64(job->manifest->config.data, job->manifest->config.size);
-    for (uint32_t i = 0; i < job->file_count; i++) {
-        const struct dev_task_file *file = &job->files[i];
-        result = base_mix64(result) ^ base_hash64(file->digest.bytes, sizeof(file->digest.bytes));
+    struct place *place = ctx;
+    const struct work *work = place->work;
+    const struct code *code = &codes[work->weight];
+    const struct dev_vm_module modules[] = {
+        {BASE_STR("main"), code->bytes, code->size},
+        {BASE_STR("features"), module.bytes, module.size},
+    };
+    const struct dev_vm_job job = {.modules = modules,
+                                   .module_count = 2,
+                                   .entry = BASE_STR("main"),
+                                   .config = base_str_of(work->config),
+                                   .input = base_str_of(place->input),
+                                   .time_ms = 60000};
+    assert_int_equal(dev_vm_run(place->vm, &job, &place->end), BASE_OK);
+    return NULL;
+}
+
+// Waits for the script. How long the run is, is drawn from what it came to.
+static void join(struct place *place)
+{
+    if (!place->plays) {
+        return;
     }
-    return result;
+    if (hour.tasks > 1) {
+        assert_int_equal(pthread_join(place->thread, NULL), 0);
+    }
+    place->plays = false;
+    const struct work *work = place->work;
+    const struct dev_vm_result *end = &place->end;
+    uint64_t draw = base_hash64(end->result.data, end->result.size) ^ end->instructions;
+    place->result = base_mix64(draw);
+    place->over_us =
+        place->began_us + 1000 + base_mix64(place->result) % (work->time_ms * 1000ull - 1000);
 }
 
 static enum base_status start(void *ctx, uint32_t run, const struct dev_task_job *job)
@@ -229,12 +301,18 @@ static enum base_status start(void *ctx, uint32_t run, const struct dev_task_job
     assert_true(base_str_equal(job->manifest->config, base_str_of(work->config)));
     assert_int_equal(job->file_count, work->model_bytes > 0 ? FILES : 1);
     assert_true(job->file_count == 1 || wire_sha256_equal(&job->files[1].digest, &work->model));
+    assert_true(wire_sha256_equal(&job->files[0].digest, &hour.scripts[work->weight]));
     uint64_t now_us = hour.port.clock.mono_us;
-    uint64_t draw = base_mix64(base_mix64(job->run_index) ^ (uint64_t)(work - hour.works));
-    *place = (struct place){.run = run,
-                            .work = work,
-                            .over_us = now_us + 1000 + draw % (work->time_ms * 1000ull - 1000),
-                            .result = result_of(job)};
+    place->run = run;
+    place->work = work;
+    place->began_us = now_us;
+    (void)snprintf(place->input, sizeof(place->input), "%u", (unsigned)work->runs);
+    if (hour.tasks > 1) {
+        assert_int_equal(pthread_create(&place->thread, NULL, run_script, place), 0);
+    } else {
+        (void)run_script(place);
+    }
+    place->plays = true;
     work->running = true;
     hour.used += work->needs;
     hour.running++;
@@ -257,9 +335,12 @@ static void cancel(void *ctx, uint32_t run)
 {
     (void)ctx;
     for (uint32_t i = 0; i < PLACES; i++) {
-        if (hour.places[i].run == run) {
-            assert_int_equal(hour.places[i].work->deadline_ms, 0); // nobody stops an urgent one
-            leave(&hour.places[i]);
+        struct place *place = &hour.places[i];
+        if (place->run == run) {
+            assert_int_equal(place->work->deadline_ms, 0); // nobody stops an urgent one
+            dev_vm_interrupt(place->vm);
+            join(place);
+            leave(place);
             hour.cuts++;
         }
     }
@@ -272,6 +353,13 @@ static void finish(struct place *place)
     uint32_t run = place->run;
     uint64_t now_us = hour.port.clock.mono_us;
     uint64_t due_us = work->ended_us + work->every_s * 1000000ull;
+    if (place->end.end != DEV_VM_FINISHED) {
+        fail_msg("%s: %s: %s", work->name, place->end.type, place->end.message);
+    }
+    char begin[64];
+    int size = snprintf(begin, sizeof(begin), "[%u,%s,1,1,", work->number, place->input);
+    assert_true(place->end.result.size > (size_t)size);
+    assert_memory_equal(place->end.result.data, begin, (size_t)size);
     leave(place);
     if (work->deadline_ms > 0 && work->runs > 0 && now_us > due_us + work->deadline_ms * 1000ull) {
         fail_msg("%s was over %u ms after it was due; it has %u", work->name,
@@ -283,10 +371,12 @@ static void finish(struct place *place)
     dev_on_task_end(hour.runtime, run, &end);
 }
 
+// Of the runs that there are. Until here their scripts play beside each other.
 static struct place *first_over(void)
 {
     struct place *first = NULL;
     for (struct place *place = hour.places; place < hour.places + PLACES; place++) {
+        join(place);
         if (place->run != 0 && (first == NULL || place->over_us < first->over_us)) {
             first = place;
         }
@@ -345,7 +435,12 @@ static void *device_open(uint32_t first, uint32_t tasks)
     hour.ports.storage.blob_unmap = blob_unmap;
     hour.ports.task =
         (struct dev_task_port){.start = start, .cancel = cancel, .proves_models = true};
-    hour.script = digest(script, sizeof(script));
+    for (uint32_t i = 0; i < WEIGHTS; i++) {
+        hour.scripts[i] = digest(codes[i].bytes, codes[i].size);
+    }
+    for (uint32_t i = 0; i < PLACES; i++) {
+        assert_int_equal(dev_vm_new(0, &hour.places[i].vm), BASE_OK);
+    }
     for (uint32_t i = 0; i < TASKS; i++) {
         work_make(i);
     }
@@ -378,15 +473,16 @@ static void play(void)
 static void device_close(void *memory)
 {
     dev_stop(hour.runtime);
+    for (uint32_t i = 0; i < PLACES; i++) {
+        join(&hour.places[i]);
+        dev_vm_free(hour.places[i].vm);
+    }
     free(memory);
     mem_port_done(&hour.port);
 }
 
-static void test_an_hour_of_64_tasks(void **state)
+static void assert_good_hour(void)
 {
-    (void)state;
-    void *memory = device_open(0, TASKS);
-    play();
     assert_int_equal(hour.most_running, PLACES);
     assert_true(hour.cuts > 0); // else the deadlines were kept by chance
     assert_int_equal(hour.runtime->at_once->sched.stats.late, 0);
@@ -399,44 +495,79 @@ static void test_an_hour_of_64_tasks(void **state)
             fail_msg("%s ran %u times of %u", work->name, (unsigned)work->runs, (unsigned)at_most);
         }
     }
-    uint64_t trace = hour.trace;
-    device_close(memory);
-    memory = device_open(0, TASKS);
-    play();
-    assert_true(hour.trace == trace);
-    device_close(memory);
 }
 
-static void test_each_result_is_the_one_alone(void **state)
+// Is each run of a task what it is in another hour?
+static void assert_same(const struct work *one, const struct work *other, const char *where)
+{
+    for (uint32_t run = 0; run < one->runs; run++) {
+        if (one->results[run] != other->results[run]) {
+            fail_msg("run %u of %s: 0x%llx, and 0x%llx %s", (unsigned)run, one->name,
+                     (unsigned long long)one->results[run], (unsigned long long)other->results[run],
+                     where);
+        }
+    }
+}
+
+static void test_an_hour_of_64_tasks(void **state)
 {
     (void)state;
     static struct work together[TASKS];
     void *memory = device_open(0, TASKS);
     play();
+    assert_good_hour();
+    uint64_t trace = hour.trace;
     memcpy(together, hour.works, sizeof(together));
+    device_close(memory);
+    memory = device_open(0, TASKS);
+    play();
+    assert_true(hour.trace == trace);
     device_close(memory);
     for (uint32_t i = 0; i < TASKS; i++) {
         memory = device_open(i, 1);
         play();
-        const struct work *alone = &hour.works[i];
-        assert_true(together[i].runs > 0 && together[i].runs <= alone->runs);
         assert_int_equal(hour.cuts, 0);
-        for (uint32_t run = 0; run < together[i].runs; run++) {
-            if (together[i].results[run] != alone->results[run]) {
-                fail_msg("run %u of %s: 0x%llx together, 0x%llx alone", (unsigned)run, alone->name,
-                         (unsigned long long)together[i].results[run],
-                         (unsigned long long)alone->results[run]);
-            }
-        }
+        assert_true(together[i].runs > 0 && together[i].runs <= hour.works[i].runs);
+        assert_same(&together[i], &hour.works[i], "alone");
         device_close(memory);
     }
+}
+
+static struct code compile(const char *source, const char *name)
+{
+    struct base_error error = {.text = ""};
+    struct code code = {NULL, 0};
+    if (dev_vm_compile(base_str_of(source), base_str_of(name), &code.bytes, &code.size, &error) !=
+        BASE_OK) {
+        fail_msg("%s", error.text);
+    }
+    return code;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < WEIGHTS; i++) {
+        codes[i] = compile(sources[i], "main.py");
+    }
+    module = compile(features, "features.py");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < WEIGHTS; i++) {
+        free(codes[i].bytes);
+    }
+    free(module.bytes);
+    return 0;
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_hour_of_64_tasks),
-        cmocka_unit_test(test_each_result_is_the_one_alone),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, setup, teardown);
 }
