@@ -14,7 +14,6 @@
 
 #include "model/repro_line.h"
 
-#include "base/os/gateway_note.h"
 #include "base/text/near_option.h"
 #include "base/prng.h"
 #include "report/thresholds.h"
@@ -89,6 +88,7 @@ enum key {
     KEY_BUSINESS,
     KEY_UPSTREAM,
     KEY_TASKS,
+    KEY_RUNS,
     KEY_VIRTUAL,
     KEY_STRANGERS,
     KEY_OWN_SIGNATURES,
@@ -247,6 +247,10 @@ static const struct argp_option table[] = {
      "Tasks that a device holds at most, 1 to 64: what goes beyond is not offered to it (32, as a "
      "device by itself; 2 where more than 10000 are in memory at once, as with --hints)",
      GROUP_RUN},
+    {"runs", KEY_RUNS, "K", 0,
+     "Task runs at once on a device, 1 to 8: each takes as long as it says, and the device's "
+     "scheduler chooses (1: no run takes time, so none waits)",
+     GROUP_BOTH},
     {"per-carrier", KEY_PER_CARRIER, "N", 0, "Devices that share a connection (1000)", GROUP_RUN},
     {"trust", KEY_TRUST, "HEX", 0,
      "Instead of a root: the one public key that releases are signed with", GROUP_RUN},
@@ -320,21 +324,6 @@ const struct argp_option *sim_options_table(void)
     return table;
 }
 
-// The token that a gateway of this user on this machine left word of, to watch with.
-static void find_token(struct sim_options *options)
-{
-    struct base_gateway_found found;
-    const struct base_gateway_target target = {.host = base_str_of(options->host),
-                                               .port = options->port};
-    char address[SIM_TEXT_MAX + 8];
-    (void)snprintf(address, sizeof(address), "%s:%u", options->host, options->port);
-    // A name may lead elsewhere than where the gateway is: an address does not.
-    if (base_gateway_note_find(&target, &found, NULL) == BASE_OK &&
-        strcmp(found.address, address) == 0 && strlen(found.token) < sizeof(options->token)) {
-        memcpy(options->token, found.token, strlen(found.token) + 1);
-    }
-}
-
 #define AT(member) offsetof(struct sim_options, member)
 
 // Options that have a whole number.
@@ -350,6 +339,7 @@ static const struct number_option {
     {KEY_REAL_EVERY, "real-every", {0, UINT32_MAX}, AT(real_every)},
     {KEY_AWAKE, "awake", {1, SIM_DEVICES_MAX}, AT(awake_max)},
     {KEY_TASKS, "tasks", {1, DEV_TASKS_MAX}, AT(tasks)},
+    {KEY_RUNS, "runs", {1, SIM_RUNS_AT_ONCE}, AT(runs)},
     {KEY_CLOCK_OFF, "clock-off", {1, SIM_CLOCK_OFF_DAYS_MAX}, AT(clock_off_days)},
     {KEY_CLOUD_MS, "cloud-ms", {1, 60000}, AT(cloud_ms)},
     {KEY_DEDICATED, "dedicated", {0, SIM_DEVICES_MAX}, AT(dedicated)},
@@ -677,7 +667,7 @@ static enum base_status check_run(struct sim_parse *parse)
             sim_options_slots(options) > SIM_TASKS_AWAKE_MAX ? SIM_TASKS_MANY : DEV_TASKS_DEFAULT;
     }
     if (options->token[0] == '\0') {
-        find_token(options);
+        sim_find_token(options);
     }
     if (options->hints && options->per_carrier == PER_CARRIER_DEFAULT) {
         options->per_carrier = PER_CARRIER_DEFAULT / 2; // hint streams take half of the streams

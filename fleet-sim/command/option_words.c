@@ -3,6 +3,7 @@
 // the option's name and, in what has a grammar, with the column.
 #include "command/option_words.h"
 
+#include "base/os/gateway_note.h"
 #include "base/os/private_file.h"
 #include "base/os/regular_file.h"
 #include "model/sim_url.h"
@@ -380,5 +381,19 @@ void sim_take_command(int argc, char **argv, struct sim_options *out)
         int size = snprintf(out->command + at, sizeof(out->command) - at, "%s%s%s%s",
                             i > 0 ? " " : "", quote, word, quote);
         at += size > 0 ? (size_t)size : 0;
+    }
+}
+
+void sim_find_token(struct sim_options *options)
+{
+    struct base_gateway_found found;
+    const struct base_gateway_target target = {.host = base_str_of(options->host),
+                                               .port = options->port};
+    char address[SIM_TEXT_MAX + 8];
+    (void)snprintf(address, sizeof(address), "%s:%u", options->host, options->port);
+    // A name may lead elsewhere than where the gateway is: an address does not.
+    if (base_gateway_note_find(&target, &found, NULL) == BASE_OK &&
+        strcmp(found.address, address) == 0 && strlen(found.token) < sizeof(options->token)) {
+        memcpy(options->token, found.token, strlen(found.token) + 1);
     }
 }

@@ -57,6 +57,8 @@ error_t sim_take_port(struct sim_parse *parse, const char *value);
 error_t sim_take_key(struct sim_parse *parse, const char *value);
 error_t sim_take_root(struct sim_parse *parse, const char *path);
 error_t sim_take_token(struct sim_parse *parse, const char *option, const char *path, char *token);
+// The token that a gateway of this user on this machine left word of, to watch with.
+void sim_find_token(struct sim_options *options);
 error_t sim_take_metrics(struct sim_parse *parse, const char *value);
 error_t sim_take_trace(struct sim_parse *parse, const char *value);
 error_t sim_take_threshold(struct sim_parse *parse, const char *value);

@@ -37,6 +37,7 @@ struct sim_options {
     uint32_t real_every;
     uint32_t awake_max;   // devices in memory at once, with hints at work, over all threads
     uint32_t tasks;       // that a device holds at most
+    uint32_t runs;        // ... and runs at once; 0: one
     uint32_t content_mib; // of all that devices pull, as the preflight counts it
     double arrival_rate;  // devices a second that come online
     char arrivals_shape[SIM_SHAPE_MAX];

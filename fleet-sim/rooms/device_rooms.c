@@ -46,7 +46,7 @@ static void warm_unlink(struct sim_shard *shard, struct sim_awake *awake)
 static bool is_apart(const struct sim_awake *awake)
 {
     bool known = awake->active != NULL || awake->enrolling != NULL || awake->shadow_of != NULL;
-    return awake->runtime != NULL && !known && !awake->run_asked && !awake->run_late;
+    return awake->runtime != NULL && !known && awake->runs_asked == 0 && awake->runs_late == 0;
 }
 
 // Folds the runtime, which is not among the warm. False: it keeps its room.

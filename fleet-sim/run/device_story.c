@@ -379,7 +379,7 @@ void sim_story_seen(const struct sim_awake *awake, const struct dev_stats *stats
 void sim_story_runs(const struct sim_awake *awake, bool injected)
 {
     struct sim_tale *tale = of(awake);
-    const struct dev_task_job *job = &awake->shard->job.job;
+    const struct dev_task_job *job = &awake->shard->job->job;
     if (tale != NULL) {
         sim_story_tell(&tale->story, &(struct sim_story_event){now_us(awake), "run", &job->version},
                        "run %llu of %.*s%s%s", (unsigned long long)job->run_index + 1,

@@ -66,6 +66,7 @@
 #define SIM_ROOMS_LEAST       4    // ... and at least
 #define SIM_ROOMS_RESTING     4    // of them one in so many may be of a device that only listens
 #define SIM_FOLDED_TASK_BYTES 400  // of a task beyond the first in a folded runtime
+#define SIM_RUNS_AT_ONCE      8u   // of a device at once
 #define SIM_RUN_US_MIN        400  // of a run in virtual time
 #define SIM_RUN_US_SPREAD     1200
 #define SIM_BUSINESS_MIN      0.01 // requests of each device a minute
@@ -116,6 +117,16 @@ struct sim_business_turn {
     uint32_t count; // times it was drawn
 };
 
+// A run whose end is told later than its script was at its end: a device that has several at once
+// (--runs), or an injected delay.
+struct sim_run {
+    struct sim_task_end *end; // a copy; NULL: none
+    uint32_t run;             // the runtime's name for it
+    uint32_t due_ms;
+    uint8_t version;
+    bool followed; // it is of the task that the ledger follows
+};
+
 struct sim_awake {
     struct sim_awake *next; // in the free list or a line
     struct sim_shard *shard;
@@ -125,15 +136,13 @@ struct sim_awake {
     struct sim_awake *warm_before; // of those that have a room, the one heard of before this one
     struct sim_awake *warm_next;
     uint32_t device;
-    bool ready;      // it is in a line
-    bool under_way;  // it waits for an answer
-    bool real;       // everything for real, nothing shared
-    bool checked_in; // the first check-in of this wake was answered
-    bool run_asked;
-    bool failing;  // its last request came to nothing
-    bool run_late; // an injected delay: the end is told at `end_due_ms`
-    uint32_t run;
-    uint32_t end_due_ms;
+    bool ready;          // it is in a line
+    bool under_way;      // it waits for an answer
+    bool real;           // everything for real, nothing shared
+    bool checked_in;     // the first check-in of this wake was answered
+    bool failing;        // its last request came to nothing
+    uint8_t runs_asked;  // in the tick that was: jobs of the shard
+    uint8_t runs_late;   // of `runs`, under way
     uint32_t kill_after; // ticks until it is killed; 0: it is not
     uint64_t id;
     uint64_t index;        // in the population
@@ -153,9 +162,7 @@ struct sim_awake {
     uint64_t offer_hash; // of the release statement whose signatures it verified last
     uint32_t offer_keys; // ... which keys of its root they are by: bit i is key i
     struct sim_traits traits;
-    uint8_t run_version;
-    bool run_followed;             // the run is of the task the ledger follows
-    struct sim_task_end *late_end; // while run_late
+    struct sim_run runs[SIM_RUNS_AT_ONCE];
     struct sim_storage storage;
     struct base_prng prng;
     struct dev_ports ports;
@@ -174,9 +181,10 @@ struct sim_line {
     struct sim_awake *last;
 };
 
-// The job a runtime has just asked for. One per shard is enough: it is run before anybody else is
-// ticked.
+// A job that a runtime has just asked for. Those of one runtime are enough for a shard: they are
+// run before anybody else is ticked.
 struct sim_job {
+    uint32_t run; // 0: it was cancelled
     struct dev_task_job job;
     struct wire_manifest manifest;
     struct wire_attrs attrs;
@@ -237,7 +245,8 @@ struct sim_shard {
     struct sim_crypto crypto;
     struct sim_runner runner;
     const struct sim_given *given; // that apps hand to tasks, of the whole fleet; NULL: nothing
-    struct sim_job job;
+    struct sim_job jobs[SIM_RUNS_AT_ONCE];
+    struct sim_job *job;  // of them, the one at hand
     struct dev_ride ride; // of the business request that is being made
     struct h2_tls *tls;
     struct sim_links *links;
@@ -360,6 +369,9 @@ void sim_device_ready(struct sim_shard *shard, struct sim_awake *awake);
 void sim_device_checked_in(struct sim_shard *shard, struct sim_awake *awake, uint64_t asked_us,
                            uint64_t now_us);
 struct sim_transport_events sim_device_events(struct sim_shard *shard);
+// The virtual process dies: what was not saved or sealed is lost, and it starts again a little
+// later.
+void sim_device_kill(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us);
 // device_rooms.c: where the runtime of an awake device lies. With hints everybody stays awake, and
 // all but those heard of lately are folded up (memory/runtime_rooms.h).
 void *sim_device_memory(struct sim_awake *awake);
@@ -373,10 +385,14 @@ uint32_t sim_rooms_warm(uint32_t devices); // of a shard with so many: rooms it 
 void sim_exclusive_done(struct sim_exclusive *exclusive);
 // fleet_ports.c: the port table of an awake device.
 void sim_awake_ports(struct sim_awake *awake);
-// The job of the shard, which the device's runtime asked for, is run to its end. `plain`: its files
-// are verified and nothing is injected, so in virtual time the run may be one that another device
-// has made.
-void sim_device_run(struct sim_awake *awake, bool plain, struct sim_task_end *end);
+// runs/device_runs.c: the runs of its tasks.
+struct dev_task_port sim_runs_port(struct sim_awake *awake);
+// Scripts are run as soon as the runtime has asked for them. False: the device was killed by one.
+bool sim_runs_play(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us);
+uint32_t sim_runs_due_ms(const struct sim_awake *awake); // when the next end is told; or WHEEL_NONE
+void sim_runs_tell(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us); // ... it is
+bool sim_runs_have_room(const struct sim_awake *awake); // may another one begin?
+void sim_runs_drop(struct sim_awake *awake);            // nobody hears of those under way
 // fleet_statement.c: what signatures permit. A device verified `key`'s signature of `message`.
 void sim_statement_verified(struct sim_awake *awake, const uint8_t key[WIRE_PUBLIC_KEY_BYTES],
                             const uint8_t *message, size_t size);

@@ -419,11 +419,11 @@ bool sim_behaving_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_
     tunnel_step(active, now_us);
     if (active->use == SIM_USE_OPENED) {
         more = step_started(active);
-        if (!more && dev_is_idle(awake->runtime) && !awake->run_late && !run_waits(active)) {
+        if (!more && dev_is_idle(awake->runtime) && awake->runs_late == 0 && !run_waits(active)) {
             session_begin(active, now_us);
         }
     }
-    if (active->use == SIM_USE_PLAYING && !awake->run_late) {
+    if (active->use == SIM_USE_PLAYING && sim_runs_have_room(awake)) {
         more = play(active, now_us);
     } else if (active->use == SIM_USE_WAITING) {
         more = step_started(active);

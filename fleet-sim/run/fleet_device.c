@@ -89,8 +89,7 @@ void sim_device_drop(struct sim_shard *shard, struct sim_awake *awake)
     sim_device_vacate(awake);
     under_way_set(shard, awake, false);
     sim_wheel_cancel(&shard->wheel, awake->device);
-    shard->ledger.alloc->release(shard->ledger.alloc->ctx, awake->late_end);
-    awake->late_end = NULL;
+    sim_runs_drop(awake);
     shard->ledger.counters.bad_seals += awake->storage.bad_seals;
     shard->devices[awake->device].awake = false;
     shard->awake_count--;
@@ -108,9 +107,7 @@ static void sleep_until(struct sim_shard *shard, struct sim_awake *awake, uint32
     sim_wheel_set(&shard->wheel, index, due_ms);
 }
 
-// The virtual process dies: what was not saved or sealed is lost, and it starts again a little
-// later.
-static void kill_device(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
+void sim_device_kill(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
 {
     uint32_t wakes = shard->devices[awake->device].wakes;
     uint64_t index = sim_shard_index(shard, awake->device);
@@ -300,7 +297,7 @@ static void start(struct sim_shard *shard, struct sim_awake *awake, uint64_t now
     enum base_status status = boot(shard, awake);
     sim_story_booted(awake, status);
     if (awake->faulty.dead) {
-        kill_device(shard, awake, now_us);
+        sim_device_kill(shard, awake, now_us);
         return;
     }
     if (status != BASE_OK) {
@@ -324,7 +321,7 @@ static void enrol_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_
     if (!sim_enrol_over(awake) && now_us < deadline_us) {
         sim_wheel_set(&shard->wheel, awake->device, sim_shard_ms(shard, deadline_us) + 1);
     } else if (awake->kill_after == 1) {
-        kill_device(shard, awake, now_us);
+        sim_device_kill(shard, awake, now_us);
     } else if (sim_enrol_done(awake, &wait_ms)) {
         start(shard, awake, now_us);
     } else {
@@ -372,140 +369,6 @@ bool sim_device_wake(struct sim_shard *shard, uint32_t index, uint64_t intended_
     return true;
 }
 
-// ---- Task runs ----
-
-static void tell_end(struct sim_shard *shard, struct sim_awake *awake,
-                     const struct sim_task_end *end, uint64_t now_us)
-{
-    sim_shard_note(shard, awake->index, SIM_EVENT_RUN, (uint64_t)end->end.outcome);
-    sim_story_ran(awake, end);
-    if (awake->run_followed) {
-        const struct sim_run_end told = {awake->run_version, end->end.outcome, end->end.detail};
-        sim_ledger_run_ended(&shard->ledger, awake->device, &told, sim_shard_ms(shard, now_us));
-    }
-    dev_on_task_end(awake->runtime, awake->run, &end->end);
-}
-
-// What an injected rule makes of a run that really happened. True when the end comes later.
-static bool injected(const struct dev_task_job *job, const struct sim_bad_rule *rule,
-                     struct sim_task_end *end, uint32_t *out_delay_ms)
-{
-    uint32_t time_ms = job->manifest->time_ms;
-    switch (rule->behaviour) {
-    case SIM_BEHAVIOUR_EXCEPTION:
-        sim_task_end_set(end, WIRE_OUTCOME_FAIL_EXCEPTION, end->end.duration_us,
-                         "RuntimeError: injected (bad_release:1)");
-        return false;
-    case SIM_BEHAVIOUR_WRONG:
-        sim_task_end_set(end, WIRE_OUTCOME_FAIL_OUTPUT, end->end.duration_us,
-                         "wrong output: injected");
-        return false;
-    case SIM_BEHAVIOUR_HANG:
-        *out_delay_ms = time_ms > 0 ? time_ms : DEV_VM_TIME_MS_DEFAULT;
-        sim_task_end_set(end, WIRE_OUTCOME_FAIL_TIMEOUT, (uint64_t)*out_delay_ms * 1000,
-                         "time budget used up: injected");
-        return true;
-    case SIM_BEHAVIOUR_SLOW:
-        *out_delay_ms = rule->amount;
-        end->end.duration_us += (uint64_t)rule->amount * 1000;
-        end->end.result = (struct base_str){NULL, 0}; // the VM's memory is used again by then
-        end->end.effect_count = 0;
-        return true;
-    default:
-        return false;
-    }
-}
-
-static const struct sim_bad_rule *rule_for(struct sim_shard *shard, struct sim_awake *awake,
-                                           uint8_t version)
-{
-    if (shard->options->bad.rule_count == 0 || (shard->ledger.bad_mask & (1ull << version)) == 0) {
-        return NULL;
-    }
-    struct pol_attr items[SIM_ATTRS_COUNT];
-    struct pol_attrs attrs;
-    sim_traits_policy(&awake->traits, items, &attrs);
-    return sim_bad_release_hit(&shard->options->bad, shard->options->seed,
-                               &(struct sim_bad_run){
-                                   .device = sim_shard_index(shard, awake->device),
-                                   .activation = shard->ledger.entries[awake->device].activations,
-                                   .index = shard->job.job.run_index,
-                                   .attrs = &attrs,
-                               });
-}
-
-// In the simulate stage it is known whose the exclusive files are. False: not this device's.
-static bool exclusive_ok(struct sim_shard *shard, const struct sim_awake *awake,
-                         const struct dev_task_job *job)
-{
-    bool ok = true;
-    for (uint32_t i = job->manifest->file_count; shard->options->local && i < job->file_count;
-         i++) {
-        ok = ok && sim_exclusive_owns(&shard->exclusive, awake->id, &job->files[i].digest);
-    }
-    shard->ledger.counters.exclusive_runs += job->file_count > job->manifest->file_count ? 1 : 0;
-    return ok;
-}
-
-// Runs the job that the runtime asked for. False when the device was killed by it.
-static bool run_job(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
-{
-    awake->run_asked = false;
-    if (awake->active != NULL) { // a version's first run comes before the session's next turn
-        sim_active_declare(awake->active);
-    }
-    const struct dev_task_job *job = &shard->job.job;
-    uint8_t version = sim_shard_version(shard, &job->version);
-    sim_shard_describe(shard, version, job->manifest);
-    bool verified = sim_task_verified(shard->store, job) && exclusive_ok(shard, awake, job);
-    bool permitted =
-        sim_versions_allowed(shard->versions, version, awake->id, sim_traits_beta(&awake->traits));
-    awake->run_version = version;
-    awake->run_followed =
-        !job->shadow && wire_task_id(job->manifest->task_name) == shard->ledger.task_id;
-    sim_ledger_run_started(&shard->ledger, awake->device,
-                           awake->run_followed ? version : SIM_VERSION_NONE, verified, permitted);
-    const struct sim_bad_rule *rule = rule_for(shard, awake, version);
-    sim_story_runs(awake, rule != NULL);
-    if (rule != NULL && rule->behaviour == SIM_BEHAVIOUR_CRASH) {
-        const struct sim_run_end told = {version, WIRE_OUTCOME_FAIL_CRASH,
-                                         BASE_STR("the process died: injected")};
-        sim_ledger_run_ended(&shard->ledger, awake->device, &told, sim_shard_ms(shard, now_us));
-        kill_device(shard, awake, now_us);
-        return false;
-    }
-    if (sim_faults_run_killed(&awake->faulty)) {
-        kill_device(shard, awake, now_us);
-        return false;
-    }
-    struct sim_task_end end;
-    sim_device_run(awake, verified && rule == NULL, &end);
-    uint32_t delay_ms = 0;
-    if (rule != NULL && injected(job, rule, &end, &delay_ms)) {
-        awake->late_end = shard->ledger.alloc->alloc(shard->ledger.alloc->ctx, sizeof(end));
-        if (awake->late_end != NULL) {
-            *awake->late_end = end;
-            awake->late_end->end.detail = base_str_of(awake->late_end->detail);
-            awake->run_late = true;
-            awake->end_due_ms = sim_shard_ms(shard, now_us) + delay_ms;
-            return true;
-        }
-    }
-    tell_end(shard, awake, &end, now_us);
-    return true;
-}
-
-static void late_end_due(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
-{
-    struct sim_task_end *end = awake->late_end;
-    awake->late_end = NULL;
-    if (awake->run_late) {
-        awake->run_late = false;
-        tell_end(shard, awake, end, now_us);
-    }
-    shard->ledger.alloc->release(shard->ledger.alloc->ctx, end);
-}
-
 // ---- Turns ----
 
 static void set_timer(struct sim_shard *shard, struct sim_awake *awake, uint64_t next_us)
@@ -516,9 +379,7 @@ static void set_timer(struct sim_shard *shard, struct sim_awake *awake, uint64_t
         uint64_t ms = next_us > shard->start_us ? (next_us - shard->start_us + 999) / 1000 : 0;
         due = ms < SIM_WHEEL_NONE ? (uint32_t)ms : SIM_WHEEL_NONE - 1;
     }
-    if (awake->run_late && awake->end_due_ms < due) {
-        due = awake->end_due_ms;
-    }
+    due = sim_runs_due_ms(awake) < due ? sim_runs_due_ms(awake) : due;
     if (awake->active == NULL && sim_behaving_next_ms(shard, awake->device) < due) {
         due = sim_behaving_next_ms(shard, awake->device);
     }
@@ -537,7 +398,7 @@ static void set_timer(struct sim_shard *shard, struct sim_awake *awake, uint64_t
 static bool died(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
 {
     if (awake->faulty.dead) {
-        kill_device(shard, awake, now_us);
+        sim_device_kill(shard, awake, now_us);
         return true;
     }
     return false;
@@ -553,7 +414,7 @@ void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t 
     if (died(shard, awake, now_us)) { // within a callback
         return;
     }
-    if (shard->devices[awake->device].enrol_anew && !awake->run_late) {
+    if (shard->devices[awake->device].enrol_anew && awake->runs_late == 0) {
         observe(shard, awake, now_us);
         sleep_until(shard, awake, sim_shard_ms(shard, now_us) + REBOOT_MS_MIN); // to enrol first
         return;
@@ -568,15 +429,15 @@ void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t 
         }
         if (awake->kill_after > 0 && --awake->kill_after == 0) {
             observe(shard, awake, now_us);
-            kill_device(shard, awake, now_us);
+            sim_device_kill(shard, awake, now_us);
             return;
         }
-        if (!awake->run_asked) {
+        if (awake->runs_asked == 0) {
             bool alive = true;
             bool more = sim_behaving_turn(shard, awake, now_us, &alive);
             if (!alive) {
                 observe(shard, awake, now_us);
-                kill_device(shard, awake, now_us);
+                sim_device_kill(shard, awake, now_us);
                 return;
             }
             if (more && ++played < SIM_PLAYS_PER_TURN) {
@@ -590,7 +451,7 @@ void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t 
             break;
         }
         observe(shard, awake, now_us);
-        if (!run_job(shard, awake, now_us)) {
+        if (!sim_runs_play(shard, awake, now_us)) {
             return;
         }
         now_us = shard->clock.mono_us(shard->clock.ctx);
@@ -598,7 +459,7 @@ void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t 
     observe(shard, awake, now_us);
     uint64_t active_us = sim_behaving_due_us(awake, now_us);
     next_us = active_us < next_us ? active_us : next_us;
-    if (dev_is_idle(awake->runtime) && !shard->options->hints && !awake->run_late &&
+    if (dev_is_idle(awake->runtime) && !shard->options->hints && awake->runs_late == 0 &&
         awake->active == NULL && !sim_device_stays(shard, awake)) {
         sim_fleet_facts_sleeps(awake);
         sleep_until(shard, awake, sim_device_sleeps_until_ms(shard, awake, next_us));
@@ -613,9 +474,9 @@ void sim_device_timer(struct sim_shard *shard, uint32_t device, uint64_t now_us)
 {
     struct sim_awake *awake = sim_shard_awake(shard, device);
     // Who only has its turn is unfolded then.
-    if (awake->run_late && sim_shard_ms(shard, now_us) >= awake->end_due_ms) {
+    if (sim_runs_due_ms(awake) <= sim_shard_ms(shard, now_us)) {
         sim_device_unfold(awake);
-        late_end_due(shard, awake, now_us);
+        sim_runs_tell(shard, awake, now_us);
     }
     if (awake->enrolling == NULL && shard->behaving != NULL) {
         sim_device_unfold(awake);

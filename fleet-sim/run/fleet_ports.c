@@ -307,83 +307,6 @@ static void http_cancel(void *ctx, uint32_t id)
     }
 }
 
-// ---- Tasks ----
-
-static enum base_status task_start(void *ctx, uint32_t run, const struct dev_task_job *job)
-{
-    struct sim_awake *awake = ctx;
-    if (awake->run_asked || awake->run_late) {
-        return BASE_ERR_BUSY;
-    }
-    struct sim_job *copy = &awake->shard->job;
-    size_t fixed = offsetof(struct wire_manifest, files);
-    if (job->file_count > SIM_JOB_FILES_MAX ||
-        job->manifest->file_count > WIRE_MANIFEST_FILES_MAX) {
-        return BASE_ERR_INVALID;
-    }
-    copy->job = *job;
-    memcpy(&copy->manifest, job->manifest, fixed);
-    memcpy(copy->manifest.files, job->manifest->files,
-           sizeof(copy->manifest.files[0]) * job->manifest->file_count);
-    memcpy(copy->files, job->files, sizeof(copy->files[0]) * job->file_count);
-    if (job->attrs != NULL) {
-        copy->attrs = *job->attrs;
-        copy->job.attrs = &copy->attrs;
-    }
-    copy->job.manifest = &copy->manifest;
-    copy->job.files = copy->files;
-    awake->run_asked = true;
-    awake->run = run;
-    return BASE_OK;
-}
-
-static void task_cancel(void *ctx, uint32_t run)
-{
-    struct sim_awake *awake = ctx;
-    if (awake->run == run) {
-        awake->run_asked = false;
-        awake->run_late = false;
-    }
-}
-
-// How long a run takes in virtual time: the same on every machine.
-static uint64_t run_us(const struct sim_shard *shard, struct sim_awake *awake)
-{
-    uint64_t draw = sim_draw(shard->options->seed + shard->devices[awake->device].wakes,
-                             awake->index, SIM_STREAM_RUN_TIME);
-    return sim_faults_run_us(&awake->faulty, SIM_RUN_US_MIN + draw % SIM_RUN_US_SPREAD);
-}
-
-static void run_on_vm(struct sim_shard *shard, const struct sim_run_data *data,
-                      struct sim_task_end *end)
-{
-    const struct sim_checks *checks = &shard->runner.checks;
-    const struct sim_runs *runs = &shard->runner.runs;
-    uint64_t compared = checks->compared + runs->compared;
-    uint64_t mismatches = checks->mismatches + runs->mismatches;
-    sim_runner_run(&shard->runner, &shard->job.job, data, end);
-    shard->ledger.counters.real_compared += checks->compared + runs->compared - compared;
-    shard->ledger.counters.memo_mismatches += checks->mismatches + runs->mismatches - mismatches;
-}
-
-void sim_device_run(struct sim_awake *awake, bool plain, struct sim_task_end *end)
-{
-    struct sim_shard *shard = awake->shard;
-    struct sim_run_data data = sim_behaving_data(awake);
-    memset(end, 0, sizeof(*end));
-    data.slower = sim_faults_slower(&awake->faulty);
-    data.shares = shard->virtual_time && plain && awake->active == NULL && data.slower == 1;
-    if (sim_faults_heap_refused(&awake->faulty, shard->job.manifest.heap_kib)) {
-        sim_task_end_set(end, WIRE_OUTCOME_FAIL_MEMORY, 0, base_status_text(BASE_ERR_NOMEM));
-    } else {
-        run_on_vm(shard, &data, end);
-    }
-    if (shard->virtual_time) { // what the script took here says nothing of a phone
-        end->end.duration_us = run_us(shard, awake) * data.slower + end->waited_us;
-        end->end.phases = (struct dev_task_phases){.prepare_us = 0};
-    }
-}
-
 static uint64_t awake_mono(void *ctx)
 {
     const struct base_clock_port *clock = &((struct sim_awake *)ctx)->shard->clock;
@@ -422,7 +345,7 @@ void sim_awake_ports(struct sim_awake *awake)
                    .hash_update = hash_update,
                    .hash_end = hash_end,
                    .verify = verify},
-        .task = {.ctx = awake, .start = task_start, .cancel = task_cancel},
+        .task = sim_runs_port(awake),
         .blobs = {.ctx = awake, .hold = blobs_hold, .release = blobs_release},
     };
     awake->ports.storage.state_save = state_save;

@@ -37,6 +37,7 @@ void sim_device_config(const struct sim_options *options, struct dev_config *out
         out->trusted_key_count = 1;
     }
     out->tasks_max = options->tasks;
+    out->runs_max = options->runs;
     out->outcomes_max = OUTCOMES_PER_DEVICE;
     out->checkin_interval_s = options->checkin_interval_s;
     out->request_timeout_ms = options->request_timeout_ms;
