@@ -58,6 +58,7 @@ void dev_runner_end_write(struct base_writer *writer, enum base_status status,
     base_writer_u64(writer, result->prepare_us);
     base_writer_u64(writer, result->model_us);
     base_writer_u32(writer, result->heap_peak_bytes);
+    base_writer_u32(writer, result->stack_peak_bytes);
     base_writer_u64(writer, result->left_out.late);
     base_writer_u64(writer, result->left_out.evicted);
     base_writer_u64(writer, result->left_out.dropped);

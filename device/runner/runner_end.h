@@ -2,9 +2,10 @@
 //
 //   END    := u32 status (negative, as its two's complement), [0: u8 end, u8 size, type,
 //             u8 size, message, u8 size, file, u32 line, u32 size, stack, u64 instructions,
-//             u64 duration_us, prepare_us, model_us, u32 heap_peak_bytes, u64 late, evicted,
-//             dropped, u32 refused, u16 asked, sent, answered, differed, 8 x u16 times
-//             (wire/cloud/cloud_counts.h), u32 size, result, u8 effects, effects x effect]
+//             u64 duration_us, prepare_us, model_us, u32 heap_peak_bytes, stack_peak_bytes,
+//             u64 late, evicted, dropped, u32 refused, u16 asked, sent, answered, differed,
+//             8 x u16 times (wire/cloud/cloud_counts.h), u32 size, result, u8 effects,
+//             effects x effect]
 //   effect := u8 kind, u8 format, u64 time_ms, u8 size, name, u8 size, key, u32 size, bytes
 //             of SAVE: u8 kind, u32 size, image (wire/store/store_image.h); the last, and one at
 //             most

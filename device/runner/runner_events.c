@@ -5,12 +5,15 @@
 // are borrowed from the blocks' bytes, attributes are copied.
 #include "runner/runner_events.h"
 
+#include "base/check.h"
 #include "base/cursor.h"
 #include "base/span.h"
 #include "wire/event_block.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#define BLOCK_HEAD_MAX 10 // a varint
 
 typedef enum base_status (*event_fn)(struct dev_runner_events *out, const struct wire_event *event,
                                      uint32_t boot, size_t *attrs_at);
@@ -109,4 +112,87 @@ void dev_runner_events_done(struct dev_runner_events *events)
     free(events->events);
     free(events->attrs);
     *events = (struct dev_runner_events){0};
+}
+
+// ---- Events into an input
+
+static struct wire_event wire_event_of(const struct dev_event *event)
+{
+    return (struct wire_event){
+        .seq = event->seq,
+        .wall_ms = event->wall_ms,
+        .mono_us = event->mono_us,
+        .visit = event->visit,
+        .instance = event->instance,
+        .kind = (uint8_t)event->kind,
+        .name = event->name,
+        .page = event->page,
+        .item = event->item,
+        .attrs = event->attrs,
+        .attrs_bytes = event->attrs_bytes,
+        .attr_count = event->attr_count,
+    };
+}
+
+// One block of the first `*count` events, or of as many fewer as fit one.
+static enum base_status block_write(const struct dev_event *events, uint32_t *count, uint8_t *block,
+                                    size_t *out_size)
+{
+    struct wire_event list[WIRE_EVENT_BLOCK_EVENTS_MAX];
+    base_assert(*count > 0 && *count <= WIRE_EVENT_BLOCK_EVENTS_MAX);
+    for (uint32_t i = 0; i < *count; i++) {
+        list[i] = wire_event_of(&events[i]);
+    }
+    for (;; *count /= 2) {
+        const struct wire_event_list some = {list, *count, events[0].boot};
+        enum base_status status =
+            wire_event_block_encode(&some, block, WIRE_EVENT_BLOCK_BYTES_MAX, out_size);
+        if (status != BASE_ERR_TOO_LARGE || *count == 1) {
+            return status;
+        }
+    }
+}
+
+// What *bytes holds grows by a size and the block behind it.
+static enum base_status block_add(uint8_t **bytes, size_t *at, const uint8_t *block, size_t size)
+{
+    uint8_t head[BLOCK_HEAD_MAX];
+    struct base_writer writer;
+    base_writer_init(&writer, head, sizeof(head));
+    base_writer_varint(&writer, size);
+    size_t head_size = base_writer_size(&writer);
+    uint8_t *grown = realloc(*bytes, *at + head_size + size);
+    if (grown == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    memcpy(grown + *at, head, head_size);
+    memcpy(grown + *at + head_size, block, size);
+    *bytes = grown;
+    *at += head_size + size;
+    return BASE_OK;
+}
+
+enum base_status dev_runner_events_write(const struct dev_event *events, uint32_t count,
+                                         uint8_t **out_bytes, size_t *out_size)
+{
+    uint8_t *block = malloc(WIRE_EVENT_BLOCK_BYTES_MAX);
+    uint8_t *bytes = NULL;
+    size_t at = 0;
+    enum base_status status = block != NULL ? BASE_OK : BASE_ERR_NOMEM;
+    for (uint32_t done = 0; done < count && status == BASE_OK;) {
+        uint32_t some =
+            count - done < WIRE_EVENT_BLOCK_EVENTS_MAX ? count - done : WIRE_EVENT_BLOCK_EVENTS_MAX;
+        size_t size = 0;
+        status = block_write(events + done, &some, block, &size);
+        status = status == BASE_OK ? block_add(&bytes, &at, block, size) : status;
+        done += some;
+    }
+    free(block);
+    if (status != BASE_OK) {
+        free(bytes);
+        return status;
+    }
+    *out_bytes = bytes;
+    *out_size = at;
+    return BASE_OK;
 }

@@ -18,5 +18,10 @@ struct dev_runner_events {
 BASE_NODISCARD enum base_status dev_runner_events_make(const uint8_t *bytes, size_t size,
                                                        struct dev_runner_events *out);
 void dev_runner_events_done(struct dev_runner_events *events);
+// The other way: an input of these events, of one boot and ascending seqs. The caller frees
+// *out_bytes. INVALID, TOO_LARGE (an event that no block takes), NOMEM.
+BASE_NODISCARD enum base_status dev_runner_events_write(const struct dev_event *events,
+                                                        uint32_t count, uint8_t **out_bytes,
+                                                        size_t *out_size);
 
 #endif

@@ -225,6 +225,7 @@ struct dev_vm_result {
     uint64_t instructions; // budget units used
     uint64_t duration_us;
     uint32_t heap_peak_bytes;
+    uint32_t stack_peak_bytes; // of the C stack, as deep as the script's calls went
     // The script looked at walle.device, walle.input, walle.blob or stored features. Otherwise all
     // it did follows from the modules, models, data files, config, events and limits. Not told of a
     // run in another process.

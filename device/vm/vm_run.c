@@ -339,6 +339,16 @@ static void entry_missing(struct dev_vm *vm)
     dev_text_set(out->file, sizeof(out->file), vm->job->entry);
 }
 
+// How deep the script went: from where the interpreter's stack begins to the lowest of its frames
+// that looked (mp_cstack_check), within what it may use.
+static uint32_t stack_peak(void)
+{
+    uintptr_t top = (uintptr_t)MP_STATE_THREAD(stack_top);
+    size_t used = dev_vm_stack_low < top ? top - dev_vm_stack_low : 0;
+    size_t most = (size_t)DEV_VM_STACK_KIB * 1024;
+    return (uint32_t)(used < most ? used : most);
+}
+
 // The run from its start, or from its content's image: to its end, or to where it has to begin anew
 // (vm->again).
 static void job_play(struct dev_vm *vm, const struct dev_vm_module *module, void *stack_top)
@@ -367,6 +377,7 @@ static void job_play(struct dev_vm *vm, const struct dev_vm_module *module, void
     run_script(vm, module);
     vm->abort_target = NULL;
     heap_peak_note(vm);
+    vm->out->stack_peak_bytes = stack_peak();
     vm->heap_used = vm->heap_peak_bytes;
     if (vm->out->end == DEV_VM_FAULT) { // nothing that was in reach is used again
         dev_vm_images_free(vm);

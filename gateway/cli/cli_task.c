@@ -11,6 +11,7 @@
 #include "cli/task/push_blobs.h"
 #include "cli/task/rollout_version.h"
 #include "cli/task/task_build.h"
+#include "cli/dry/task_dry_run.h"
 #include "cli/task/task_git.h"
 
 #include "base/os/output_file.h"
@@ -235,6 +236,10 @@ static void show_build_take(const struct cli *cli, const char *verb, json_t *roo
                   "says what may (docs/PIPELINE.md)\n",
                   stdout);
         }
+        const json_t *dry_run = json_object_get(root, "dry_run");
+        if (json_is_object(dry_run)) {
+            task_dry_run_print(dry_run);
+        }
     }
     json_decref(root);
 }
@@ -314,6 +319,41 @@ static enum cli_exit origin_build(const struct origin *origin, struct task_build
                : cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
 }
 
+// Without its manifest nothing takes what was written for a build.
+static void build_take_back(const char *out_folder)
+{
+    static const char *const names[] = {"manifest", "build.json"};
+    char path[CLI_PATH_MAX];
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
+        if (snprintf(path, sizeof(path), "%s/%s", out_folder, names[i]) < CLI_PATH_MAX) {
+            (void)unlink(path);
+        }
+    }
+}
+
+// Tries what was built on the task's own samples; *out_report NULL: it was not asked for.
+static enum cli_exit origin_try(const struct cli *cli, const struct origin *origin,
+                                const struct task_build *build, json_t **out_report)
+{
+    const struct task_dry_run ask = {.cli = cli,
+                                     .source = origin->options.folder,
+                                     .build = origin->options.out_folder,
+                                     .samples = build->samples};
+
+    *out_report = NULL;
+    if (cli_given(cli, CLI_OPTION_NO_DRY_RUN)) {
+        return CLI_EXIT_OK;
+    }
+    enum cli_exit code = task_dry_run(&ask, out_report);
+    if (code != CLI_EXIT_OK) {
+        build_take_back(ask.build);
+        fputs("walle: nothing was built; --no-dry-run builds it as it is\n", stderr);
+        return CLI_EXIT_LOCAL;
+    }
+    return CLI_EXIT_OK;
+}
+
 enum cli_exit cli_task_build(struct cli *cli)
 {
     const char *out_folder = cli->values[CLI_OPTION_OUT];
@@ -327,9 +367,17 @@ enum cli_exit cli_task_build(struct cli *cli)
     if (code == CLI_EXIT_OK) {
         code = origin_build(&origin, &build);
     }
+    json_t *report = NULL;
     if (code == CLI_EXIT_OK) {
-        show_build_take(cli, "built", build_object(&build));
+        code = origin_try(cli, &origin, &build, &report);
     }
+    if (code == CLI_EXIT_OK) {
+        json_t *root = build_object(&build);
+        (void)json_object_set_new(root, "dry_run",
+                                  report != NULL ? json_incref(report) : json_null());
+        show_build_take(cli, "built", root);
+    }
+    json_decref(report);
     task_build_done(&build);
     task_git_done(&origin.git);
     return code;
@@ -520,6 +568,11 @@ static enum cli_exit push_tag(const struct cli *cli)
                        origin.git.scratch);
         code = origin_build(&origin, &build);
     }
+    json_t *report = NULL;
+    if (code == CLI_EXIT_OK) {
+        code = origin_try(cli, &origin, &build, &report);
+    }
+    json_decref(report);
     if (code == CLI_EXIT_OK) {
         code = push_build(cli, out_folder, &build);
     }

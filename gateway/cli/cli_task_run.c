@@ -4,21 +4,18 @@
 // With --events, task_play.c brings the runs through the device's pipeline. A source folder is
 // built into a scratch folder first, which is removed at the end.
 #include "cli/base/cli.h"
-#include "cli/base/cli_files.h"
 #include "cli/base/cli_json.h"
-#include "cli/task/task_build.h"
-#include "cli/task/task_cloud.h"
+#include "cli/dry/task_dry_run.h"
+#include "cli/dry/task_load.h"
 #include "cli/task/task_play.h"
-#include "cli/task/task_given.h"
 #include "cli/task/task_store_file.h"
+#include "cli/task/task_trace.h"
 #include "cli/task/task_uploads.h"
 #include "cli/task/task_watch.h"
 
 #include "base/text/terminal.h"
-#include "model/model_store.h"
 #include "tunnel/schema/schema.h"
 #include "vm/vm.h"
-#include "wire/leaves/leaves_check.h"
 
 #include <errno.h>
 #include <ftw.h>
@@ -29,166 +26,16 @@
 
 #define RUN_REPEAT_MAX 1000000
 #define SCRATCH_FILES  16 // open at once while they are removed
-#define STACK_FIRST    8u // calls shown of a long stack, the innermost
-#define STACK_LAST     4u // ... and the outermost
-#define RUN_FILES_MAX  (WIRE_MANIFEST_FILES_MAX + WIRE_EXCLUSIVE_FILES_MAX)
+#define PLACE_MAX      (DEV_VM_FILE_MAX + 16)
 
 struct run {
-    struct task_build build;
-    const char *folder;         // of the build
-    char scratch[CLI_PATH_MAX]; // where a source folder was built; empty: it was a build
-    struct dev_vm_module modules[RUN_FILES_MAX];
-    struct dev_vm_model models[RUN_FILES_MAX];
-    struct dev_vm_bytes files[RUN_FILES_MAX];
-    uint8_t *bytes[RUN_FILES_MAX]; // of all three
-    char names[RUN_FILES_MAX][WIRE_FILE_NAME_MAX + 1];
-    uint32_t file_count;
-    struct dev_model_store *model_store;
-    struct dev_model_port model_port;
-    struct task_cloud cloud;
-    struct dev_vm_cloud_port cloud_port;
+    struct task_load load;
+    const char *folder;           // of the build
+    char scratch[CLI_PATH_MAX];   // where a source folder was built; empty: it was a build
+    json_t *samples;              // of a source folder
     struct task_store_file store; // --store
     struct dev_vm_data_port store_port;
-    json_t *attrs_root;
-    struct wire_attrs attrs;
-    struct task_given given;
-    char *input;
-    size_t input_bytes;
-    struct dev_vm_job job;
 };
-
-// A script, a model or a data file.
-static enum base_status load_file(struct run *run, const char *folder,
-                                  const struct wire_manifest_file *file, struct base_error *error)
-{
-    bool is_script = file->kind == WIRE_FILE_SCRIPT;
-    uint32_t index = run->file_count;
-    size_t size = 0;
-
-    BASE_TRY(task_blob_read(folder, &file->digest, &run->bytes[index], &size, error));
-    run->file_count++;
-    // The name outlives the list of files it was read from.
-    (void)snprintf(run->names[index], sizeof(run->names[index]), "%.*s",
-                   (int)(file->name.size - (is_script ? sizeof(".mpy") - 1 : 0)), file->name.data);
-    if (is_script) {
-        run->modules[run->job.module_count++] = (struct dev_vm_module){
-            .name = base_str_of(run->names[index]), .mpy = run->bytes[index], .size = size};
-    } else if (file->kind == WIRE_FILE_DATA) {
-        run->files[run->job.file_count++] = (struct dev_vm_bytes){
-            .name = base_str_of(run->names[index]), .bytes = run->bytes[index], .size = size};
-    } else {
-        run->models[run->job.model_count++] =
-            (struct dev_vm_model){.name = base_str_of(run->names[index]),
-                                  .bytes = run->bytes[index],
-                                  .size = size,
-                                  .digest = file->digest};
-    }
-    return BASE_OK;
-}
-
-// Whose exclusive files are wanted, and which of them were found.
-struct wanted {
-    struct run *run;
-    const char *folder;
-    struct wire_entry entry;
-    bool found;
-};
-
-static enum base_status load_subject(void *ctx, const struct wire_entry *entry,
-                                     const struct wire_exclusive_files *exclusive,
-                                     struct base_error *error)
-{
-    struct wanted *wanted = ctx;
-
-    if (wire_entry_order(entry, &wanted->entry) != 0) {
-        return BASE_OK;
-    }
-    wanted->found = true;
-    for (uint32_t i = 0; i < exclusive->file_count; ++i) {
-        BASE_TRY(load_file(wanted->run, wanted->folder, &exclusive->files[i], error));
-    }
-    return BASE_OK;
-}
-
-// As a device gets them: its own, or else its user's, or none.
-static enum base_status load_exclusive(const struct cli *cli, struct run *run,
-                                       struct base_error *error)
-{
-    char hex[WIRE_DEVICE_HEX + 1];
-    const char *user = cli->values[CLI_OPTION_USER];
-    struct wanted wanted = {.run = run, .folder = run->folder};
-
-    wire_device_hex(run->job.device_id, hex);
-    wanted.entry = (struct wire_entry){.kind = WIRE_SUBJECT_DEVICE, .subject = base_str_of(hex)};
-    BASE_TRY(task_exclusive_each(run->folder, &run->build.exclusive, load_subject, &wanted, error));
-    if (!wanted.found && user != NULL) {
-        wanted.entry = (struct wire_entry){.kind = WIRE_SUBJECT_USER, .subject = base_str_of(user)};
-        BASE_TRY(
-            task_exclusive_each(run->folder, &run->build.exclusive, load_subject, &wanted, error));
-    }
-    if (!wanted.found && run->build.manifest.exclusive == WIRE_EXCLUSIVE_REQUIRED) {
-        return base_error_set(error, BASE_ERR_NOT_FOUND,
-                              "the version requires exclusive files; it has none for device %s%s%s",
-                              hex, user != NULL ? " or user " : "", user != NULL ? user : "");
-    }
-    return BASE_OK;
-}
-
-static enum base_status load_version(struct run *run, const char *folder, struct base_error *error)
-{
-    BASE_TRY(task_build_load(folder, &run->build, error));
-    const struct wire_manifest *manifest = &run->build.manifest;
-    for (uint32_t i = 0; i < manifest->file_count; ++i) {
-        BASE_TRY(load_file(run, folder, &manifest->files[i], error));
-    }
-    if (dev_model_store_new(0, &run->model_store) != BASE_OK) {
-        return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
-    }
-    run->job.modules = run->modules;
-    run->job.models = run->models;
-    run->job.files = run->files;
-    run->model_port = dev_model_store_port(run->model_store);
-    run->job.model_port = &run->model_port;
-    run->cloud.declared = wire_leaves_declared(manifest->declaration);
-    run->cloud_port = task_cloud_port(&run->cloud);
-    run->job.cloud = &run->cloud_port;
-    run->job.entry = manifest->entry;
-    run->job.config = manifest->config;
-    run->job.declaration = manifest->declaration;
-    run->job.time_ms = manifest->time_ms;
-    return BASE_OK;
-}
-
-// --attrs FILE: a JSON object of texts, whole numbers and booleans.
-static enum base_status load_attrs(struct run *run, const char *path, struct base_error *error)
-{
-    const char *key;
-    json_t *value;
-
-    BASE_TRY(cli_json_load(path, &run->attrs_root, error));
-    if (!json_is_object(run->attrs_root) || json_object_size(run->attrs_root) > WIRE_ATTRS_MAX) {
-        return base_error_set(error, BASE_ERR_INVALID, "%s: not an object of at most %d attributes",
-                              path, WIRE_ATTRS_MAX);
-    }
-    json_object_foreach(run->attrs_root, key, value)
-    {
-        struct wire_attr *attr = &run->attrs.items[run->attrs.count++];
-        attr->name = base_str_of(key);
-        if (json_is_string(value)) {
-            attr->type = WIRE_ATTR_STRING;
-            attr->text = base_str_of(json_string_value(value));
-        } else if (json_is_integer(value) || json_is_boolean(value)) {
-            attr->type = json_is_integer(value) ? WIRE_ATTR_INTEGER : WIRE_ATTR_BOOLEAN;
-            attr->integer =
-                json_is_integer(value) ? json_integer_value(value) : (json_is_true(value) ? 1 : 0);
-        } else {
-            return base_error_set(error, BASE_ERR_INVALID,
-                                  "%s: \"%.40s\" is no text, whole number or boolean", path, key);
-        }
-    }
-    run->job.attrs = &run->attrs;
-    return BASE_OK;
-}
 
 static bool has_file(const char *folder, const char *name)
 {
@@ -227,6 +74,7 @@ static enum base_status build_source(struct run *run, const char *folder, struct
         .folder = folder, .out_folder = run->scratch, .identity = &identity};
     struct task_build made = {0};
     enum base_status status = task_build_make(&options, &made, error);
+    run->samples = json_incref(made.samples);
     task_build_done(&made);
     json_decref(document);
     return status;
@@ -240,42 +88,22 @@ static int remove_one(const char *path, const struct stat *about, int kind, stru
 
 static enum base_status load_all(const struct cli *cli, struct run *run, struct base_error *error)
 {
-    const char *device = cli->values[CLI_OPTION_DEVICE];
+    const struct task_load_ask ask = {.cli = cli,
+                                      .device = cli->values[CLI_OPTION_DEVICE],
+                                      .user = cli->values[CLI_OPTION_USER],
+                                      .attrs = cli->values[CLI_OPTION_ATTRS],
+                                      .give = cli->values[CLI_OPTION_GIVE],
+                                      .input = cli->values[CLI_OPTION_INPUT]};
 
     run->folder = cli->args[0];
     if (is_source(cli->args[0])) {
         BASE_TRY(build_source(run, cli->args[0], error));
     }
-    BASE_TRY(load_version(run, run->folder, error));
-    run->job.device_id = 1;
-    if (device != NULL && wire_device_parse(base_str_of(device), &run->job.device_id) != BASE_OK) {
-        return base_error_set(error, BASE_ERR_INVALID, "--device takes 16 hex digits");
-    }
-    run->cloud.cli = cli;
-    run->cloud.device_id = run->job.device_id;
-    BASE_TRY(load_exclusive(cli, run, error));
-    if (cli_given(cli, CLI_OPTION_ATTRS)) {
-        BASE_TRY(load_attrs(run, cli->values[CLI_OPTION_ATTRS], error));
-    }
+    BASE_TRY(task_load_open(&run->load, run->folder, &ask, error));
     if (cli_given(cli, CLI_OPTION_STORE)) {
         BASE_TRY(task_store_file_open(cli->values[CLI_OPTION_STORE], &run->store, error));
         run->store_port = task_store_file_port(&run->store);
-        run->job.data = &run->store_port;
-    }
-    if (cli_given(cli, CLI_OPTION_GIVE)) {
-        BASE_TRY(task_given_load(cli->values[CLI_OPTION_GIVE], &run->given, error));
-        run->job.blobs = run->given.blobs;
-        run->job.blob_count = run->given.count;
-    }
-    if (cli_given(cli, CLI_OPTION_INPUT)) {
-        uint8_t *bytes = NULL;
-        BASE_TRY(cli_file_read(cli->values[CLI_OPTION_INPUT], CLI_JSON_FILE_MAX, &bytes,
-                               &run->input_bytes, error));
-        run->input = (char *)bytes;
-        run->job.input = (struct base_str){run->input, run->input_bytes};
-        if (run->input_bytes > 0) { // without a byte there is no input
-            BASE_TRY(cli_json_check(cli->values[CLI_OPTION_INPUT], run->job.input, error));
-        }
+        run->load.job.data = &run->store_port;
     }
     return BASE_OK;
 }
@@ -301,28 +129,14 @@ static void print_output(const struct dev_vm_result *result)
     }
 }
 
-// The calls that led to a failure, innermost first, each on a line of its own. Of a long recursion
-// its end and its beginning are shown, and how many calls lie between.
-static void print_stack(const char *stack)
+// The calls of a failure; of one that is over a budget only the place is known.
+static const char *stack_of(const struct dev_vm_result *result, char place[PLACE_MAX])
 {
-    size_t count = 0;
-    for (const char *at = stack; *at != '\0'; ++count) {
-        at += strcspn(at, "\n");
-        at += *at == '\n' ? 1 : 0;
+    if (result->stack[0] != '\0' || result->line == 0) {
+        return result->stack;
     }
-    bool is_cut = count > STACK_FIRST + STACK_LAST + 1;
-    for (size_t i = 0; *stack != '\0'; ++i) {
-        size_t size = strcspn(stack, "\n");
-        if (is_cut && i == STACK_FIRST) {
-            printf("  ... %zu more calls\n", count - STACK_FIRST - STACK_LAST);
-        }
-        if (!is_cut || i < STACK_FIRST || i >= count - STACK_LAST) {
-            printf("  at ");
-            base_terminal_text(stdout, (struct base_str){stack, size});
-            putchar('\n');
-        }
-        stack += size + (stack[size] == '\n' ? 1 : 0);
-    }
+    (void)snprintf(place, PLACE_MAX, "%s:%u\n", result->file, result->line);
+    return place;
 }
 
 static json_t *stack_json(const char *stack)
@@ -357,16 +171,19 @@ static json_t *phases_json(const struct dev_vm_result *result)
                      (json_int_t)result->model_us, "finish_us", (json_int_t)finish_us(result));
 }
 
-static json_t *result_json(const struct dev_vm_result *result)
+static json_t *result_json(const char *build, const struct dev_vm_result *result)
 {
     const struct dev_vm_left_out *left_out = &result->left_out;
+    char place[PLACE_MAX];
     return json_pack(
-        "{s:s, s:s, s:s, s:s, s:i, s:o, s:I, s:o, s:I, s:I, s:o, s:I, s:{s:I, s:I, s:I}, s:o}",
+        "{s:s, s:s, s:s, s:s, s:i, s:o, s:o, s:I, s:o, s:I, s:I, s:I, s:o, s:I, s:{s:I, s:I, s:I}, "
+        "s:o}",
         "end", dev_vm_end_name(result->end), "type", result->type, "message", result->message,
         "file", result->file, "line", (int)result->line, "stack", stack_json(result->stack),
-        "duration_us", (json_int_t)result->duration_us, "phases", phases_json(result),
-        "instructions", (json_int_t)result->instructions, "heap_peak_bytes",
-        (json_int_t)result->heap_peak_bytes, "output",
+        "traceback", task_trace_json(build, stack_of(result, place)), "duration_us",
+        (json_int_t)result->duration_us, "phases", phases_json(result), "instructions",
+        (json_int_t)result->instructions, "heap_peak_bytes", (json_int_t)result->heap_peak_bytes,
+        "stack_peak_bytes", (json_int_t)result->stack_peak_bytes, "output",
         json_stringn(result->output.data != NULL ? result->output.data : "", result->output.size),
         "output_cut", (json_int_t)result->output_cut, "left_out", "late",
         (json_int_t)left_out->late, "evicted", (json_int_t)left_out->evicted, "dropped",
@@ -383,8 +200,9 @@ static void print_left_out(const struct dev_vm_left_out *left_out)
     }
 }
 
-static void print_result(const struct dev_vm_result *result)
+static void print_result(const char *build, const struct dev_vm_result *result)
 {
+    char place[PLACE_MAX];
     print_output(result);
     if (result->end != DEV_VM_FINISHED) {
         printf("%s: ", dev_vm_end_name(result->end));
@@ -392,7 +210,7 @@ static void print_result(const struct dev_vm_result *result)
         print_part(result->message, " (");
         print_part(result->file, ":");
         printf("%u)\n", result->line);
-        print_stack(result->stack);
+        task_trace_print(stdout, build, stack_of(result, place));
     }
     if (result->result.size > 0) {
         printf("result: ");
@@ -400,8 +218,9 @@ static void print_result(const struct dev_vm_result *result)
         putchar('\n');
     }
     print_left_out(&result->left_out);
-    printf("%llu us, heap peak %u bytes\n", (unsigned long long)result->duration_us,
-           result->heap_peak_bytes);
+    printf("%llu us, %llu units, heap peak %u bytes, C stack peak %u bytes\n",
+           (unsigned long long)result->duration_us, (unsigned long long)result->instructions,
+           result->heap_peak_bytes, result->stack_peak_bytes);
     if (result->model_us > 0) {
         printf(
             "until its first call of a model %llu us, to the end of its last one %llu us, behind "
@@ -414,7 +233,7 @@ static void print_result(const struct dev_vm_result *result)
 // What the version declares; nothing where it has no declaration.
 static struct wire_declaration declaration_of(const struct run *run)
 {
-    struct base_str bytes = run->build.manifest.declaration;
+    struct base_str bytes = run->load.build.manifest.declaration;
     struct wire_declaration declaration = {.trigger_count = 0};
     const uint8_t *at = (const uint8_t *)bytes.data;
     if (bytes.size > 0 && wire_declaration_parse(at, bytes.size, &declaration) != BASE_OK) {
@@ -444,14 +263,15 @@ static void hint_at_events(const struct run *run)
     }
 }
 
-static void show_result(const struct cli *cli, const struct dev_vm_result *result)
+static void show_result(const struct cli *cli, const char *build,
+                        const struct dev_vm_result *result)
 {
     if (cli->json) {
-        json_t *root = result_json(result);
+        json_t *root = result_json(build, result);
         cli_json_print(root);
         json_decref(root);
     } else {
-        print_result(result);
+        print_result(build, result);
     }
 }
 
@@ -472,28 +292,6 @@ static json_t *text_json(const char *text)
     return json != NULL ? json : json_string("not as the schema says");
 }
 
-// Would the gateway refuse the record, and why? It checks each against the schema of its upload.
-static bool is_refused(const struct wire_upload_record *upload, char why[GW_SCHEMA_WHY_MAX + 1])
-{
-    struct gw_schema *schema = NULL;
-    struct base_error error = {.status = BASE_OK};
-    why[0] = '\0';
-    if (upload->schema.size == 0) {
-        return false;
-    }
-    if (gw_schema_parse(upload->schema, &schema, &error) != BASE_OK) {
-        (void)snprintf(why, GW_SCHEMA_WHY_MAX + 1, "no schema: %.140s", error.text);
-    } else if (upload->format != WIRE_RECORD_JSON) {
-        (void)snprintf(why, GW_SCHEMA_WHY_MAX + 1,
-                       "a record of bytes, and its upload has a schema");
-    } else {
-        gw_schema_explain(schema, (struct base_str){(const char *)upload->bytes, upload->size},
-                          why);
-    }
-    gw_schema_free(schema);
-    return why[0] != '\0';
-}
-
 static void on_upload(void *ctx, const struct wire_upload_record *upload)
 {
     struct playing *playing = ctx;
@@ -501,7 +299,7 @@ static void on_upload(void *ctx, const struct wire_upload_record *upload)
     bool is_json = upload->format == WIRE_RECORD_JSON;
     struct base_str text = {(const char *)upload->bytes, is_json ? upload->size : 0};
     char why[GW_SCHEMA_WHY_MAX + 1];
-    bool refused = is_refused(upload, why);
+    bool refused = task_upload_refused(upload, why);
     playing->refused += refused ? 1 : 0;
     playing->code = refused ? CLI_EXIT_FAILED : playing->code;
     if (playing->json) {
@@ -533,9 +331,9 @@ static enum base_status play_one(struct run *run, struct dev_vm *vm, struct task
                                  struct playing *playing, struct base_error *error)
 {
     struct dev_vm_result result;
-    BASE_TRY(task_play_next(play, &run->job, error));
+    BASE_TRY(task_play_next(play, &run->load.job, error));
     playing->uploads = json_array();
-    enum base_status status = dev_vm_run(vm, &run->job, &result);
+    enum base_status status = dev_vm_run(vm, &run->load.job, &result);
     if (status != BASE_OK) {
         json_decref(playing->uploads);
         return base_error_set(error, status, "the VM refuses the job: %s",
@@ -545,23 +343,24 @@ static enum base_status play_one(struct run *run, struct dev_vm *vm, struct task
     if (!playing->json) {
         struct task_play_stats stats;
         task_play_stats(play, &stats);
-        printf("run %llu, %u event%s", (unsigned long long)stats.runs, run->job.event_count,
-               run->job.event_count == 1 ? "" : "s");
-        if (run->job.events_missing > 0) {
-            printf("; there was no room for %u older ones", run->job.events_missing);
+        printf("run %llu, %u event%s", (unsigned long long)stats.runs, run->load.job.event_count,
+               run->load.job.event_count == 1 ? "" : "s");
+        if (run->load.job.events_missing > 0) {
+            printf("; there was no room for %u older ones", run->load.job.events_missing);
         }
-        if (run->job.events_timed_out) {
+        if (run->load.job.events_timed_out) {
             printf("; timed out");
         }
         puts(":");
-        print_result(&result);
+        print_result(run->folder, &result);
     }
     task_play_ran(play, &result);
     if (playing->json) {
-        json_t *one = result_json(&result);
-        (void)json_object_set_new(one, "events", json_integer(run->job.event_count));
-        (void)json_object_set_new(one, "events_missing", json_integer(run->job.events_missing));
-        (void)json_object_set_new(one, "timed_out", json_boolean(run->job.events_timed_out));
+        json_t *one = result_json(run->folder, &result);
+        (void)json_object_set_new(one, "events", json_integer(run->load.job.event_count));
+        (void)json_object_set_new(one, "events_missing",
+                                  json_integer(run->load.job.events_missing));
+        (void)json_object_set_new(one, "timed_out", json_boolean(run->load.job.events_timed_out));
         (void)json_object_set(one, "uploads", playing->uploads);
         (void)json_array_append_new(playing->runs, one);
     }
@@ -575,7 +374,7 @@ static enum cli_exit play_version(const struct cli *cli, struct run *run, struct
 {
     struct playing playing = {.json = cli->json, .runs = json_array()};
     const struct task_play_options options = {.path = cli->values[CLI_OPTION_EVENTS],
-                                              .manifest = &run->build.manifest,
+                                              .manifest = &run->load.build.manifest,
                                               .upload = on_upload,
                                               .ctx = &playing};
     struct base_error error = {.status = BASE_OK};
@@ -622,7 +421,7 @@ static enum cli_exit run_repeated(struct run *run, struct dev_vm *vm, uint64_t r
     struct dev_vm_result best = {.duration_us = UINT64_MAX};
 
     for (uint64_t i = 0; i < repeat; ++i) {
-        enum base_status status = dev_vm_run(vm, &run->job, out);
+        enum base_status status = dev_vm_run(vm, &run->load.job, out);
         if (status != BASE_OK) {
             return cli_fail(CLI_EXIT_LOCAL, "the VM refuses the job: %s", base_status_text(status));
         }
@@ -653,7 +452,7 @@ static enum cli_exit run_version(const struct cli *cli, struct run *run)
     if (cli_given(cli, CLI_OPTION_EVENTS) && cli_given(cli, CLI_OPTION_STORE)) {
         return cli_fail(CLI_EXIT_LOCAL, "--store is not for recorded events");
     }
-    if (dev_vm_new(run->build.manifest.heap_kib, &vm) != BASE_OK) {
+    if (dev_vm_new(run->load.build.manifest.heap_kib, &vm) != BASE_OK) {
         return cli_fail(CLI_EXIT_LOCAL, "no memory for the script VM");
     }
     if (cli_given(cli, CLI_OPTION_EVENTS)) {
@@ -666,10 +465,29 @@ static enum cli_exit run_version(const struct cli *cli, struct run *run)
     if (code == CLI_EXIT_OK) {
         warn_of_uploads(run, &result);
         hint_at_events(run);
-        show_result(cli, &result);
+        show_result(cli, run->folder, &result);
         code = result.end == DEV_VM_FINISHED ? CLI_EXIT_OK : CLI_EXIT_FAILED;
     }
     dev_vm_free(vm);
+    return code;
+}
+
+// --samples: what the build of this folder would try.
+static enum cli_exit run_samples(const struct cli *cli, const struct run *run)
+{
+    const struct task_dry_run ask = {
+        .cli = cli, .source = cli->args[0], .build = run->folder, .samples = run->samples};
+    json_t *report = NULL;
+    if (run->scratch[0] == '\0') {
+        return cli_fail(CLI_EXIT_LOCAL, "--samples: a build has none, its task's folder has");
+    }
+    enum cli_exit code = task_dry_run(&ask, &report);
+    if (cli->json && report != NULL) {
+        cli_json_print(report);
+    } else if (report != NULL) {
+        task_dry_run_print(report);
+    }
+    json_decref(report);
     return code;
 }
 
@@ -685,17 +503,10 @@ static enum cli_exit run_once(struct cli *cli)
     if (load_all(cli, run, &error) != BASE_OK) {
         code = cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
     } else {
-        code = run_version(cli, run);
+        code = cli_given(cli, CLI_OPTION_SAMPLES) ? run_samples(cli, run) : run_version(cli, run);
     }
-    for (uint32_t i = 0; i < RUN_FILES_MAX; ++i) {
-        free(run->bytes[i]);
-    }
-    dev_model_store_free(run->model_store);
-    task_cloud_done(&run->cloud);
-    json_decref(run->attrs_root);
-    task_given_done(&run->given);
-    free(run->input);
-    task_build_done(&run->build);
+    task_load_done(&run->load);
+    json_decref(run->samples);
     if (run->scratch[0] != '\0') {
         (void)nftw(run->scratch, remove_one, SCRATCH_FILES, FTW_DEPTH | FTW_PHYS);
     }

@@ -216,7 +216,8 @@ class Task(unittest.TestCase):
                               "more.py": "def inner(x):\n    return 1 // x\n"})
         said = self.walle("task", "run", folder)
         self.assertEqual(said.returncode, 1, said.stdout + said.stderr)
-        self.assertIn("  at more.py:2 in inner\n  at task.py:5 in outer\n  at task.py:7 in <module>\n", said.stdout)
+        self.assertIn('  File "task.py", line 7, in <module>\n    outer(0)\n  File "task.py", line 5, in outer\n    return more.inner(x)\n'
+                      '  File "more.py", line 2, in inner\n    return 1 // x\n', said.stdout)
         said = self.walle("task", "run", folder, "-o", "json")
         self.assertEqual(json.loads(said.stdout)["stack"], ["more.py:2 in inner", "task.py:5 in outer", "task.py:7 in <module>"])
         deep = self.folder({"task.py": "def down(n):\n    return down(n - 1) if n else {}['x']\n\ndown(60)\n"})
@@ -225,9 +226,9 @@ class Task(unittest.TestCase):
         # As many as there are, of which the middle is left out: the JSON has all.
         stack = json.loads(self.walle("task", "run", deep, "-o", "json").stdout)["stack"]
         self.assertGreater(len(stack), 20)
-        shown = ["  at " + call for call in stack]
-        self.assertIn("\n".join([*shown[:8], f"  ... {len(stack) - 12} more calls", *shown[-4:], ""]), said.stdout)
-        self.assertEqual(said.stdout.count("  at "), 12)
+        frame = '  File "task.py", line 2, in down\n    return down(n - 1) if n else {}[\'x\']\n'
+        self.assertIn(f"{frame}  ... {len(stack) - 12} more calls\n{frame * 8}", said.stdout)
+        self.assertEqual(said.stdout.count("  File "), 12)
 
 
 if __name__ == "__main__":

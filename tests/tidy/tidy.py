@@ -101,7 +101,7 @@ USES = {
     "infer": ["base", "wire", "policy", "engine", "svc"],
     "http": ["base", "wire", "signing", "policy", "svc", "gateway-tunnel", "api", "ddi", "infer"],
     "signing": ["base", "wire", "ed25519"],
-    "cli": ["base", "wire", "signing", "policy", "runner", "vm", "model", "engine", "pipeline", "lines", "blobs", "mem", "gateway-tunnel"],
+    "cli": ["base", "wire", "signing", "policy", "runner", "vm", "model", "engine", "pipeline", "lines", "blobs", "mem", "port", "gateway-tunnel"],  # port: run/, for task processes
     "fleet": ["base", "wire", "signing", "policy", "pipeline", "tunnel", "device", "vm", "model", "runner", "h2", "port", "lines", "blobs", "mem", "gateway-tunnel", "svc", "api", "http"],  # http: hand/ alone, for bytes/
     "bench": None,  # anything
     "tests": None,

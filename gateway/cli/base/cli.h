@@ -88,6 +88,8 @@ enum cli_exit {
     X(REPEAT, 0, "repeat", "N", "Run N times; the fastest time is shown")                          \
     X(EVENTS, 0, "events", "FILE", "Recorded events to play, lines of walle-device --events")      \
     X(STORE, 0, "store", "FILE", "Keep walle.store in this file from run to run")                  \
+    X(SAMPLES, 0, "samples", NULL, "Try the version on the samples of task.json, as a build does") \
+    X(NO_DRY_RUN, 0, "no-dry-run", NULL, "Build also what fails on the samples of task.json")      \
     X(MAX_RISE, 0, "max-rise", "RATIO", "Rise over control that a stage must show or exclude")     \
     X(RULE, 0, "rule", "RULE",                                                                     \
       "How stages are judged that do not say: threshold, sequential, logrank (docs/GATE.md)")      \

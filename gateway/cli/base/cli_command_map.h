@@ -61,11 +61,12 @@
      "  git init -q -b page-view shop && walle task init shop     # branch and tag will name it", \
      CLI_BIT(FORMAT), 1, 1, cli_task_init) \
     X("task", "build", "DIR", \
-     "Compile a task to bytecode, name every file by its SHA-256, write the manifest.", \
+     "Compile a task to bytecode, name every file by its SHA-256, write the manifest; then try it " \
+     "on the samples of its task.json as a device runs it: what fails there is not built.", \
      "  walle task build conf/tasks/ipv --out build/ipv\n" \
      "  walle task build hello --out build/hello --version 1.2.0\n" \
      "  walle task build shop.git --tag page-view/v1.2.0 --out build/page-view", \
-     CLI_BIT(OUT) | CLI_BIT(VERSION) | CLI_BIT(FORMAT) | GIT_BITS, 1, 1, cli_task_build) \
+     CLI_BIT(OUT) | CLI_BIT(VERSION) | CLI_BIT(NO_DRY_RUN) | CLI_BIT(FORMAT) | GIT_BITS, 1, 1, cli_task_build) \
     X("task", "run", "DIR", \
      "Run a task's folder as it lies, or a build, in the device's own script VM, here; exits 1 " \
      "when " \
@@ -77,10 +78,11 @@
      "  walle task run build/ipv_events --events log.jsonl      a run for each match of a trigger\n" \
      "  walle task run conf/tasks/items --give camera=frame.jpg      which walle.blob gives\n" \
      "  walle task run hello --watch                    again at each save\n" \
+     "  walle task run conf/tasks/ipv --samples         what it takes on the samples of task.json\n" \
      "  walle task run hello --store hello.store        walle.store as the run before left it\n" \
      "  walle task run build/ask --gateway http://127.0.0.1:8000   which answers walle.cloud", \
      CLI_BITS_GATEWAY | CLI_BIT(DEVICE) | CLI_BIT(USER) | CLI_BIT(ATTRS) | CLI_BIT(INPUT) | CLI_BIT(GIVE) | \
-         CLI_BIT(REPEAT) | CLI_BIT(EVENTS) | CLI_BIT(STORE) | CLI_BIT(WATCH), \
+         CLI_BIT(REPEAT) | CLI_BIT(EVENTS) | CLI_BIT(STORE) | CLI_BIT(SAMPLES) | CLI_BIT(WATCH), \
      1, 1, cli_task_run) \
     X("task", "stubs", "DIR", \
      "Write stub files of what a script may call (walle.np, walle.cv, ...), for editors.", \
@@ -92,7 +94,7 @@
      "  walle task push build/ipv --gateway https://127.0.0.1:8443 --ca gateway/cert.pem\n" \
      "  walle task push shop --tag page-view/v1.2.0 --dry-run\n" \
      "  walle task push /srv/git/shop.git --tag v1.2.0 --branch page-view", \
-     CLI_BITS_GATEWAY | GIT_BITS | CLI_BIT(DRY_RUN), 1, 1, cli_task_push) \
+     CLI_BITS_GATEWAY | GIT_BITS | CLI_BIT(DRY_RUN) | CLI_BIT(NO_DRY_RUN), 1, 1, cli_task_push) \
     X("task", "verify", "BUILD", \
      "Check a build: content against names, scripts for this runtime, models for the engine.", \
      "  walle task verify build/ipv\n" \

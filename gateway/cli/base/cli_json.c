@@ -6,6 +6,7 @@
 
 #include "base/prng.h"
 #include "base/os/regular_file.h"
+#include "base/text/likeness.h"
 #include "base/visible.h"
 #include "cli/base/cli_http.h"
 #include "cli/base/task_hint.h"
@@ -87,6 +88,18 @@ enum base_status cli_json_check(const char *path, struct base_str text, struct b
     return BASE_OK;
 }
 
+// Of the call below that refused last; the command has one thread.
+static struct cli_json_unknown unknown;
+
+static const char *nearest_name(const char *key, const char *const *names)
+{
+    struct base_nearest nearest = base_nearest_to(base_str_of(key));
+    for (; *names != NULL; ++names) {
+        base_nearest_offer(&nearest, *names);
+    }
+    return nearest.found;
+}
+
 enum base_status cli_json_only(const json_t *object, const char *const *names, const char *what,
                                struct base_error *error)
 {
@@ -100,10 +113,38 @@ enum base_status cli_json_only(const json_t *object, const char *const *names, c
             name++;
         }
         if (*name == NULL) {
-            return base_error_set(error, BASE_ERR_INVALID, "%s: unknown key \"%.40s\"", what, key);
+            unknown = (struct cli_json_unknown){.object = object, .key = key, .names = names};
+            const char *meant = nearest_name(key, names);
+            return base_error_set(error, BASE_ERR_INVALID, "%s: unknown key \"%.40s\"%s%s%s", what,
+                                  key, meant != NULL ? ": did you mean \"" : "",
+                                  meant != NULL ? meant : "", meant != NULL ? "\"?" : "");
         }
     }
     return BASE_OK;
+}
+
+struct cli_json_unknown cli_json_unknown(void)
+{
+    return unknown;
+}
+
+void cli_json_unknown_tell(const char *what)
+{
+    if (unknown.object == NULL) {
+        return;
+    }
+    const char *meant = nearest_name(unknown.key, unknown.names);
+    fprintf(stderr, "walle: %s takes", what);
+    if (meant != NULL) {
+        fprintf(stderr, " %s", meant);
+    }
+    for (const char *const *name = unknown.names; *name != NULL; ++name) {
+        if (*name != meant) {
+            fprintf(stderr, " %s", *name);
+        }
+    }
+    fputc('\n', stderr);
+    unknown = (struct cli_json_unknown){.object = NULL};
 }
 
 // A problem document (RFC 9457) in words.

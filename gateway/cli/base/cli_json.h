@@ -26,9 +26,20 @@ BASE_NODISCARD enum base_status cli_json_load(const char *path, json_t **out_roo
 BASE_NODISCARD enum base_status cli_json_check(const char *path, struct base_str text,
                                                struct base_error *error);
 // Every key of `object` must be among `names` (NULL ends the list): INVALID names the first that is
-// not.
+// not, and what was probably meant by it.
 BASE_NODISCARD enum base_status cli_json_only(const json_t *object, const char *const *names,
                                               const char *what, struct base_error *error);
+// What the last call of it refused, for whoever knows the file it is in. `object` is borrowed from
+// that call, and NULL where there was none.
+struct cli_json_unknown {
+    const json_t *object;
+    const char *key;
+    const char *const *names;
+};
+struct cli_json_unknown cli_json_unknown(void);
+// Says on standard error which keys the object of that call takes, the likeliest first; it is
+// forgotten then.
+void cli_json_unknown_tell(const char *what);
 
 // One call of the operator API. `body` may be NULL; it is not taken. On an answer below 400
 // *out_root is its JSON (NULL for an empty body), owned by the caller; out_root may be NULL. Above,

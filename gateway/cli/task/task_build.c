@@ -8,6 +8,7 @@
 #include "cli/base/cli_files.h"
 #include "cli/base/cli_json.h"
 #include "cli/task/task_imports.h"
+#include "cli/task/task_trace.h"
 #include "cli/task/task_uploads.h"
 #include "signing/signing.h"
 #include "policy/semver.h"
@@ -159,6 +160,8 @@ static enum base_status build_all(struct builder *builder, struct task_build *ou
         BASE_TRY(task_file_build(builder->out_folder, &from, &builder->files[i], error));
     }
     BASE_TRY(task_imports_check(&builder->source, error));
+    BASE_TRY(task_trace_keep(builder->out_folder, &builder->source, error));
+    out->samples = json_incref(json_object_get(builder->source.document, "samples"));
     task_uploads_warn(&builder->source);
     BASE_TRY(make_manifest(builder, out, error));
     BASE_TRY(task_blob_write(builder->out_folder, &out->manifest_digest, out->manifest_bytes,
@@ -241,6 +244,8 @@ void task_build_done(struct task_build *build)
     if (build != NULL) {
         free(build->manifest_bytes);
         build->manifest_bytes = NULL;
+        json_decref(build->samples);
+        build->samples = NULL;
         task_exclusive_done(&build->exclusive);
     }
 }

@@ -20,6 +20,7 @@ struct task_build {
     struct wire_sha256 manifest_digest;
     struct wire_manifest manifest; // borrowed from manifest_bytes
     struct task_exclusive exclusive;
+    json_t *samples; // of a build that was just made: "samples" of task.json; NULL: none
 };
 
 struct task_build_options {

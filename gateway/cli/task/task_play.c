@@ -57,6 +57,7 @@ struct task_play {
     struct dev_vm_features asked;
     struct dev_vm_data_port data;
     struct kept kept;
+    uint8_t *input; // of the one run of a version without triggers; malloc
 };
 
 // ---- Ports
@@ -225,6 +226,7 @@ void task_play_free(struct task_play *play)
         free(play->blocks[i]);
     }
     event_line_free(play->taken);
+    free(play->input);
     dev_runner_events_done(&play->events);
     mem_kv_done(&play->kv);
     free(play->text);
@@ -387,6 +389,23 @@ enum base_status task_play_next(struct task_play *play, struct dev_vm_job *job,
                               play->options.path);
     }
     return status;
+}
+
+enum base_status task_play_input(struct task_play *play, const uint8_t **out_bytes,
+                                 size_t *out_size)
+{
+    if (play->triggered) {
+        *out_bytes = play->start.events;
+        *out_size = play->start.events_bytes;
+        return BASE_OK;
+    }
+    free(play->input);
+    play->input = NULL;
+    size_t size = 0;
+    BASE_TRY(dev_runner_events_write(play->kept.events, play->kept.count, &play->input, &size));
+    *out_bytes = play->input;
+    *out_size = size;
+    return BASE_OK;
 }
 
 void task_play_ran(struct task_play *play, const struct dev_vm_result *result)

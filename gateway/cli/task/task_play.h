@@ -46,6 +46,10 @@ void task_play_free(struct task_play *play); // accepts NULL
 // TOO_LARGE: more events than one run takes, of a version without triggers.
 BASE_NODISCARD enum base_status task_play_next(struct task_play *play, struct dev_vm_job *job,
                                                struct base_error *error);
+// The input of the run that task_play_next prepared, as a task's process takes it
+// (runner/runner_job.h); valid until task_play_ran. NOMEM, TOO_LARGE.
+BASE_NODISCARD enum base_status task_play_input(struct task_play *play, const uint8_t **out_bytes,
+                                                size_t *out_size);
 // That run ended: what it stored and sent is done, if it ended well.
 void task_play_ran(struct task_play *play, const struct dev_vm_result *result);
 void task_play_stats(const struct task_play *play, struct task_play_stats *out);

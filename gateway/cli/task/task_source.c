@@ -5,7 +5,9 @@
 
 #include "base/os/path_part.h"
 #include "cli/base/cli_json.h"
+#include "cli/base/json_place.h"
 #include "cli/task/task_declare.h"
+#include "cli/task/task_samples.h"
 #include "policy/semver.h"
 #include "vm/vm.h"
 
@@ -23,7 +25,7 @@
 static const char *const task_fields[] = {
     "name",  "version",  "entry",       "heap_kib", "time_ms", "every_s",   "config",
     "files", "triggers", "events",      "uploads",  "result",  "exclusive", "leaves",
-    "store", "priority", "deadline_ms", "at_once",  NULL};
+    "store", "priority", "deadline_ms", "at_once",  "samples", NULL};
 static const char *const exclusive_fields[] = {"path", "required", NULL};
 static const char *const file_fields[] = {"name", "path", "kind", "from", NULL};
 
@@ -371,6 +373,40 @@ static enum base_status take_exclusive(const char *folder, struct task_source *s
                : base_error_set(error, BASE_ERR_TOO_LARGE, "task.json: exclusive: path too long");
 }
 
+static enum base_status take_document(const char *folder, struct task_source *out,
+                                      struct base_error *error)
+{
+    BASE_TRY(cli_json_only(out->document, task_fields, "task.json", error));
+    BASE_TRY(take_identity(out, error));
+    BASE_TRY(take_config(out, error));
+    BASE_TRY(take_declaration(out, error));
+    BASE_TRY(take_exclusive(folder, out, error));
+    BASE_TRY(
+        task_samples_check(out->document, out->identity != NULL && out->identity->confined, error));
+    return take_files(folder, out, error);
+}
+
+// An unknown key's error gets the line, and the keys that there are are said before it.
+static void place_unknown(const char *path, const json_t *document, struct base_error *error)
+{
+    static const char file[] = "task.json: ";
+    struct cli_json_unknown unknown = cli_json_unknown();
+    struct base_error before = *error;
+    const char *end = strstr(before.text, ": unknown key");
+    if (unknown.object == NULL || end == NULL) {
+        return;
+    }
+    char what[sizeof(before.text)];
+    (void)snprintf(what, sizeof(what), "%.*s", (int)(end - before.text), before.text);
+    uint32_t line = json_place_line_of(path, document, unknown.object, unknown.key);
+    cli_json_unknown_tell(what);
+    if (line > 0 && base_str_starts(base_str_of(before.text), base_str_of(file))) {
+        (void)base_error_set(error, before.status, "%sline %u: %s", file, line,
+                             before.text + sizeof(file) - 1);
+        error->line = line;
+    }
+}
+
 enum base_status task_source_load(const char *folder, const struct task_identity *identity,
                                   struct task_source *out, struct base_error *error)
 {
@@ -384,12 +420,11 @@ enum base_status task_source_load(const char *folder, const struct task_identity
     if (!json_is_object(out->document)) {
         return base_error_set(error, BASE_ERR_INVALID, "task.json: not an object");
     }
-    BASE_TRY(cli_json_only(out->document, task_fields, "task.json", error));
-    BASE_TRY(take_identity(out, error));
-    BASE_TRY(take_config(out, error));
-    BASE_TRY(take_declaration(out, error));
-    BASE_TRY(take_exclusive(folder, out, error));
-    return take_files(folder, out, error);
+    enum base_status status = take_document(folder, out, error);
+    if (status != BASE_OK) {
+        place_unknown(path, out->document, error);
+    }
+    return status;
 }
 
 void task_source_done(struct task_source *source)

@@ -103,3 +103,24 @@ void task_uploads_warn_of(const struct wire_declaration *declaration, struct bas
         warn(NULL, 0, name, &nobody, declaration->upload_count > 0);
     }
 }
+
+bool task_upload_refused(const struct wire_upload_record *upload, char why[GW_SCHEMA_WHY_MAX + 1])
+{
+    struct gw_schema *schema = NULL;
+    struct base_error error = {.status = BASE_OK};
+    why[0] = '\0';
+    if (upload->schema.size == 0) {
+        return false;
+    }
+    if (gw_schema_parse(upload->schema, &schema, &error) != BASE_OK) {
+        (void)snprintf(why, GW_SCHEMA_WHY_MAX + 1, "no schema: %.140s", error.text);
+    } else if (upload->format != WIRE_RECORD_JSON) {
+        (void)snprintf(why, GW_SCHEMA_WHY_MAX + 1,
+                       "a record of bytes, and its upload has a schema");
+    } else {
+        gw_schema_explain(schema, (struct base_str){(const char *)upload->bytes, upload->size},
+                          why);
+    }
+    gw_schema_free(schema);
+    return why[0] != '\0';
+}

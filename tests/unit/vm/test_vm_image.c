@@ -36,6 +36,7 @@ static void seen_same(const struct seen *seen, const struct dev_vm_result *resul
     assert_int_equal(result->line, first->line);
     assert_int_equal(result->instructions, first->instructions);
     assert_int_equal(result->heap_peak_bytes, first->heap_peak_bytes);
+    assert_int_equal(result->stack_peak_bytes, first->stack_peak_bytes);
     assert_int_equal(result->looked, first->looked);
     if (!base_str_equal(result->output, first->output)) {
         fail_msg("first: %.*s\nnow: %.*s", (int)first->output.size, first->output.data,

@@ -1,4 +1,5 @@
-// The module `walle` as a script sees it: config, input, device, log and result.
+// The module `walle` as a script sees it: config, input, device, log and result; and how deep a run
+// went.
 #include "vm_kit.h"
 
 #include "vm/mpy/vm_text.h"
@@ -268,6 +269,31 @@ static void test_module_is_read_only(void **state)
     }
 }
 
+// Each call goes deeper by as much; what was before is not counted, nor what other runs did.
+static void test_stack_peak(void **state)
+{
+    static const char *const sources[] = {
+        "def f(n):\n    return 0 if n == 0 else 1 + f(n - 1)\nf(4)\n",
+        "def f(n):\n    return 0 if n == 0 else 1 + f(n - 1)\nf(14)\n",
+        "def f(n):\n    return 0 if n == 0 else 1 + f(n - 1)\nf(24)\n",
+        "def f(n):\n    return 0 if n == 0 else 1 + f(n - 1)\nf(4)\n",
+    };
+    struct vm_kit *kit = *state;
+    uint32_t peaks[4] = {0};
+    for (size_t i = 0; i < 4; i++) {
+        kit_run_source(kit, sources[i]);
+        kit_ended(kit, DEV_VM_FINISHED);
+        peaks[i] = kit->result.stack_peak_bytes;
+    }
+    assert_true(peaks[0] > 0);
+    assert_true(peaks[1] > peaks[0]);
+    assert_int_equal(peaks[2] - peaks[1], peaks[1] - peaks[0]);
+    assert_int_equal(peaks[3], peaks[0]);
+    kit_run_source(kit, "def f(n):\n    return f(n + 1)\nf(0)\n");
+    kit_ended(kit, DEV_VM_STACK);
+    assert_in_range(kit->result.stack_peak_bytes, DEV_VM_STACK_KIB * 1000, DEV_VM_STACK_KIB * 1024);
+}
+
 #define VM_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -288,6 +314,7 @@ int main(void)
         VM_TEST(test_text_that_leaves_is_utf8),
         VM_TEST(test_cut_text_is_marked),
         VM_TEST(test_module_is_read_only),
+        VM_TEST(test_stack_peak),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,6 +51,7 @@ static inline void kit_results_same(const struct dev_vm_job *job, const struct d
     assert_true(base_str_equal(here->result, there->result));
     kit_effects_same(here, there);
     assert_int_equal(here->refused, there->refused);
+    assert_int_equal(here->stack_peak_bytes > 0, there->stack_peak_bytes > 0);
     bool by_clock = here->end == DEV_VM_BUDGET && job->instruction_max == 0;
     if (!by_clock) { // a clock stops them where they happen to be
         assert_string_equal(here->file, there->file);

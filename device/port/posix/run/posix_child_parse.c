@@ -175,6 +175,8 @@ static void result_read(struct base_reader *reader, struct posix_child_end *out)
     result->prepare_us = base_reader_u64(reader);
     result->model_us = base_reader_u64(reader);
     result->heap_peak_bytes = base_reader_u32(reader);
+    result->stack_peak_bytes = base_reader_u32(reader);
+    need(reader, result->stack_peak_bytes <= DEV_VM_STACK_KIB * 1024);
     result->left_out.late = base_reader_u64(reader);
     result->left_out.evicted = base_reader_u64(reader);
     result->left_out.dropped = base_reader_u64(reader);

@@ -1,7 +1,7 @@
 // Files for a script that is tried on this machine: read once, before its first run, and the same
 // in each. What the option says and how it is read is blobs/blob_files.h, as for the agent. One
 // thread.
-#include "cli/task/task_given.h"
+#include "cli/dry/task_given.h"
 
 enum base_status task_given_load(const char *texts, struct task_given *out,
                                  struct base_error *error)

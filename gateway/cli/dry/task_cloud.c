@@ -1,7 +1,7 @@
 // Calls of a script's models in the cloud, for cli_task_run.c; one thread, the VM's. The call goes
 // out as a device sends it (wire/cloud/tensor_call.h), with the operator's token in place of a
 // device's credential. What the version does not let leave the VM refuses before.
-#include "cli/task/task_cloud.h"
+#include "cli/dry/task_cloud.h"
 
 #include "wire/profile.h"
 
