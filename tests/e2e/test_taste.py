@@ -7,32 +7,17 @@ import os
 import shutil
 import statistics
 import subprocess
-import sys
-import tempfile
 import unittest
 
-from walle_stack import SOURCE, Stack, program
+from task_example import TaskExample
+from walle_stack import program
 
-MAKER = os.path.join(SOURCE, "conf", "tasks", "taste", "make_taste.py")
-USERS, VISITS, DEVICES = 6, 60, 60
-TASK, DEVICE = "taste", "00000000000000c3"
-FULL = [{"name": "full", "kind": "full", "percent": 100, "min_sample": 1, "min_dwell_s": 0, "max_failure": 0.5}]
-STAGES = [{"name": "gray", "kind": "gray", "percent": 30, "min_sample": 8, "min_dwell_s": 1, "max_failure": 0.05},
-          {"name": "full", "kind": "full", "percent": 100, "min_sample": 20, "min_dwell_s": 1, "max_failure": 0.05}]
+USERS, VISITS, DEVICE = 6, 60, "00000000000000c3"
 
 
-class Taste(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.made = tempfile.mkdtemp(prefix="walle-taste-")
-        cls.addClassCleanup(shutil.rmtree, cls.made)
-        subprocess.run([sys.executable, MAKER, cls.made, "--users", str(USERS), "--visits", str(VISITS)], check=True, timeout=300,
-                       env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
-        cls.task = os.path.join(cls.made, "task")
-
-    def setUp(self):
-        self.stack = Stack()
-        self.addCleanup(self.stack.__exit__)
+class Taste(TaskExample):
+    TASK, MADE = "taste", ("--users", USERS, "--visits", VISITS)
+    GATEWAY = ("--workers", "1", "--set", "rollout.tick_ms=100", "--set", "task.leaves=required")
 
     def events(self, user):
         return os.path.join(self.made, f"user{user}.jsonl")
@@ -71,26 +56,11 @@ class Taste(unittest.TestCase):
         run = json.loads(self.stack.walle("task", "run", self.task, "--events", path, "-o", "json").stdout)["runs"]
         self.assertEqual([(run["end"], run["result"]) for run in run], [("finished", None)])
 
-    def release(self, task, stages=None):
-        with open(os.path.join(task, "task.json"), encoding="utf-8") as file:
-            version = json.load(file)["version"]
-        build, path = self.stack.path("build-" + version), self.stack.path("stages.json")
-        self.stack.walle("task", "build", task, "--out", build)
-        self.stack.walle("task", "push", build)
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(stages or FULL, file)
-        return json.loads(self.stack.walle("rollout", "start", TASK, "--build", build, "--key", self.stack.path("key"), "--stages", path, "-o",
-                                           "json").stdout)["id"]
-
     def records(self):
         path = self.stack.path("records.jsonl")
         self.stack.walle("tunnel", "export", "--out", path)
         with open(path, encoding="utf-8") as file:
             return [json.loads(line) for line in file]
-
-    def start(self):
-        self.stack.start_gateway("--workers", "1", "--set", "rollout.tick_ms=100", "--set", "task.leaves=required")
-        return self.stack.walle("key", "new", "--out", self.stack.path("key")).stdout.strip().splitlines()[-1]
 
     def play(self, key, lines):
         path = self.stack.path("played.jsonl")
@@ -107,19 +77,18 @@ class Taste(unittest.TestCase):
         with open(self.events(1), encoding="utf-8") as file:
             lines = file.readlines()
         ends = [at + 1 for at, line in enumerate(lines) if json.loads(line)["kind"] == "exit"]
-        key = self.start()
-        self.release(self.task)
+        key = self.start_gateway()
+        self.release(self.built(self.task))
         self.play(key, [])
         self.play(key, lines[:ends[9]])
         self.play(key, lines[ends[9]:ends[19]])
         found = [record["record"] for record in self.records()]
         self.assertEqual(found, wanted[:20])
         self.assertEqual({name for record in found for name in record}, {"loss", "visits"})
-        subprocess.run([sys.executable, MAKER, self.stack.path("other"), "--users", "1", "--visits", "1", "--seed", "9"], check=True,
-                       timeout=300, capture_output=True)
+        self.make(self.stack.path("other"), "--users", 1, "--visits", 1, "--seed", 9)
         other = self.changed("next", version="1.1.0")
         shutil.copy(self.stack.path("other", "task", "taste.onnx"), other)
-        self.release(other)
+        self.release(self.built(other, "build-other"))
         self.play(key, lines[ends[19]:ends[29]])
         found = [record["record"] for record in self.records()][20:]
         self.assertEqual([record["visits"] for record in found], list(range(21, 31)))
@@ -130,31 +99,13 @@ class Taste(unittest.TestCase):
 
     def test_in_a_fleet_in_stages(self):
         """Virtual users look at items; the gateway opens the stages, and what goes up is loss and count alone."""
-        key = self.start()
-        log = open(self.stack.path("fleet.log"), "w", encoding="utf-8")
-        self.addCleanup(log.close)
-        fleet = self.stack.spawn("walle-fleet-sim", "run", "--devices", str(DEVICES), "--gateway", self.stack.gateway.url, "--trust", key,
-                                 "--enroll-token", os.path.join(self.stack.gateway.folder, "enroll.token"), "--task", TASK, "--behaviour", "ipv",
-                                 "--sessions", "2", "--session-every", "5", "--checkin-interval", "1", "--until-coverage", "100%", "--duration",
-                                 "150", "--no-live", "--out", self.stack.path("fleet"), stdout=log, stderr=log)
-        rollout = self.release(self.task, STAGES)
-        self.assertEqual(fleet.wait(200), 0, open(log.name, encoding="utf-8").read())
-        status, state = self.stack.api(f"/api/v1/rollouts/{rollout}")
-        self.assertEqual((status, state["counts"]["succeeded"], state["counts"]["failed"]), (200, DEVICES, 0), state)
-        self.assertIn(" advance ", self.stack.walle("rollout", "log", rollout).stdout)  # from the first stage to the next
+        self.passes_in_a_fleet(self.built(self.task), "--behaviour", "ipv", "--sessions", "2", "--session-every", "5")
         records = [record["record"] for record in self.records() if "record" in record]
         self.assertGreater(len(records), 0)
         self.assertEqual({name for record in records for name in record}, {"loss", "visits"})
 
     def test_in_the_simulate_stage(self):
-        build, out = self.stack.path("build"), self.stack.path("sim")
-        self.stack.walle("task", "build", self.task, "--out", build)
-        run = subprocess.run([program("walle-fleet-sim"), "simulate", "--task", build, "--devices", str(DEVICES), "--behaviour", "ipv", "--sessions",
-                              "2", "--no-live", "--threads", "2", "--out", out], capture_output=True, text=True, timeout=300, check=False)
-        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
-        with open(os.path.join(out, "run.json"), encoding="utf-8") as file:
-            result = json.load(file)
-        self.assertEqual((result["completed"], result["failed"]), (DEVICES, 0), run.stdout)
+        self.passes_in_the_simulator(self.built(self.task), "--behaviour", "ipv", "--sessions", "2")
 
 
 if __name__ == "__main__":

@@ -3,11 +3,11 @@
 
     /usr/bin/python3 conf/tasks/items/make_items.py OUT [--frames N] [--seed S]
 
-OUT/task is a copy of the task's folder with its models, ready for `walle task build`; OUT/frames has N JPEG files, and
-OUT/frames.json what is on each. The world is made up: bright discs, boxes, signs and rings, each kind with a range of
-colours, on a noisy gray ground. Both models are small and fitted in closed form (a layer of random features, ridge
-regression behind it), so making them takes seconds, needs numpy, cv2 and onnx alone, and gives the same bytes each time
-on one machine.
+OUT/task is a copy of the task's folder with its models and a frame that a build tries it on, ready for `walle task
+build`; OUT/frames has N JPEG files, and OUT/frames.json what is on each. The world is made up: bright discs, boxes,
+signs and rings, each kind with a range of colours, on a noisy gray ground. Both models are small and fitted in closed
+form (a layer of random features, ridge regression behind it), so making them takes seconds, needs numpy, cv2 and onnx
+alone, and gives the same bytes each time on one machine.
 """
 import argparse
 import json
@@ -185,6 +185,8 @@ def main():
     os.makedirs(shown, exist_ok=True)
     detector_saved(os.path.join(task, "detect.onnx"), detector_fitted(learnt, frames))
     classifier_saved(os.path.join(task, "classify.onnx"), classifier_fitted(learnt, frames))
+    os.makedirs(os.path.join(task, "samples"), exist_ok=True)
+    cv2.imwrite(os.path.join(task, "samples", "frame.jpg"), frame_drawn(np.random.default_rng(22))[0], [cv2.IMWRITE_JPEG_QUALITY, 92])
     tried, truth = np.random.default_rng([given.seed, 21]), {}
     for number in range(given.frames):
         frame, items = frame_drawn(tried)

@@ -3,11 +3,11 @@
 
     /usr/bin/python3 conf/tasks/taste/make_taste.py OUT [--users N] [--visits N] [--seed S]
 
-OUT/task is a copy of the task's folder with its model, ready for `walle task build`; OUT/userN.jsonl has the events of a user's
-visits, for `walle task run --events` and `walle-device --events`. All users act rather on visits that were long and went far down
-the page, which the model knows; each has a kind of item and a price besides that he or she acts on or never does, which it cannot
-know. The model is a layer of random features with a fitted layer behind it, so making it takes a second, needs numpy and onnx
-alone, and gives the same bytes each time on one machine.
+OUT/task is a copy of the task's folder with its model and a few visits that a build tries it on, ready for `walle task build`;
+OUT/userN.jsonl has the events of a user's visits, for `walle task run --events` and `walle-device --events`. All users act rather
+on visits that were long and went far down the page, which the model knows; each has a kind of item and a price besides that he or
+she acts on or never does, which it cannot know. The model is a layer of random features with a fitted layer behind it, so making
+it takes a second, needs numpy and onnx alone, and gives the same bytes each time on one machine.
 """
 import argparse
 import json
@@ -22,7 +22,7 @@ from onnx import TensorProto, helper, numpy_helper
 HERE = os.path.dirname(os.path.abspath(__file__))
 CATEGORIES = ("bags", "shoes", "lamps", "books", "chairs", "phones")
 KINDS, WIDTH, HIDDEN = 4, 8, 24
-LEARNT, START_MS = 6000, 1700000000000
+LEARNT, TRIED, START_MS = 6000, 4, 1700000000000
 
 
 def kind_of(category):
@@ -102,6 +102,11 @@ def model_of(random):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
 
 
+def events_written(path, user, visits):
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(json.dumps(event) + "\n" for event in events_of([user.visit() for _ in range(visits)]))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("out", help="folder, made anew")
@@ -116,10 +121,10 @@ def main():
     for name in ("task.json", "taste.py", "look.py"):
         shutil.copy(os.path.join(HERE, name), task)
     onnx.save(model_of(random), os.path.join(task, "taste.onnx"))
+    os.makedirs(os.path.join(task, "samples"))
+    events_written(os.path.join(task, "samples", "visits.jsonl"), User(np.random.default_rng(24)), TRIED)
     for number in range(args.users):
-        user = User(random)
-        with open(os.path.join(args.out, f"user{number}.jsonl"), "w", encoding="utf-8") as file:
-            file.writelines(json.dumps(event) + "\n" for event in events_of([user.visit() for _ in range(args.visits)]))
+        events_written(os.path.join(args.out, f"user{number}.jsonl"), User(random), args.visits)
     print(f"{task}: the task with its model; {args.users} users of {args.visits} visits beside it")
 
 

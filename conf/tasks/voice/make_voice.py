@@ -3,11 +3,11 @@
 
     /usr/bin/python3 conf/tasks/voice/make_voice.py OUT [--clips N] [--seed S]
 
-OUT/task is a copy of the task's folder with its model, ready for `walle task build`; OUT/clips has N WAV files at three rates, and
-OUT/clips.json when somebody speaks in each. The voices are made up: pulses at a pitch that drifts, through resonances that change
-with every syllable, hisses between them; so are the noise, hum, beeps and knocks around. The model is a layer of random features
-with a fitted layer behind it, so making it takes seconds, needs numpy, scipy and onnx alone, and gives the same bytes each time on
-one machine.
+OUT/task is a copy of the task's folder with its model and a clip that a build tries it on, ready for `walle task build`;
+OUT/clips has N WAV files at three rates, and OUT/clips.json when somebody speaks in each. The voices are made up: pulses at a
+pitch that drifts, through resonances that change with every syllable, hisses between them; so are the noise, hum, beeps and
+knocks around. The model is a layer of random features with a fitted layer behind it, so making it takes seconds, needs numpy,
+scipy and onnx alone, and gives the same bytes each time on one machine.
 """
 import argparse
 import json
@@ -178,6 +178,8 @@ def main():
     for name in ("task.json", "voice.py", "sound.py"):
         shutil.copy(os.path.join(HERE, name), task)
     onnx.save(model_of(random), os.path.join(task, "voice.onnx"))
+    os.makedirs(os.path.join(task, "samples"))
+    written(os.path.join(task, "samples", "clip.wav"), clip(np.random.default_rng(23))[0], RATE)
     truth = {}
     for number in range(args.clips):
         signal, spoken = clip(random)
