@@ -2,7 +2,7 @@
 // in whole numbers with as many bits behind the point as OpenCV, or in reals where OpenCV does; of
 // float32 in reals. Called by scripts, on the VM's thread.
 #include "vm/cv/cv_calls.h"
-#include "vm/cv/cv_colors.h"
+#include "vm/cv/rows/cv_color_rows.h"
 
 #include <float.h>
 #include <math.h>
@@ -13,44 +13,27 @@ struct conversion {
     uint8_t from;
     uint8_t to;
     uint8_t blue; // 0 or 2, on the side that has colours
-    cv_color_row *whole;
-    cv_color_row *real;
-    double hues; // of uint8: how many there are
+    uint8_t way;  // enum cv_color_way
+    double hues;  // of uint8: how many there are
 };
 
 static const struct conversion conversions[] = {
-    {0, 3, 4, 0, dev_cv_reorder_u8, dev_cv_reorder_f32, 0},
-    {1, 4, 3, 0, dev_cv_reorder_u8, dev_cv_reorder_f32, 0},
-    {2, 3, 4, 2, dev_cv_reorder_u8, dev_cv_reorder_f32, 0},
-    {3, 4, 3, 2, dev_cv_reorder_u8, dev_cv_reorder_f32, 0},
-    {4, 3, 3, 2, dev_cv_reorder_u8, dev_cv_reorder_f32, 0},
-    {5, 4, 4, 2, dev_cv_reorder_u8, dev_cv_reorder_f32, 0},
-    {6, 3, 1, 0, dev_cv_gray_u8, dev_cv_gray_f32, 0},
-    {7, 3, 1, 2, dev_cv_gray_u8, dev_cv_gray_f32, 0},
-    {8, 1, 3, 0, dev_cv_ungray_u8, dev_cv_ungray_f32, 0},
-    {9, 1, 4, 0, dev_cv_ungray_u8, dev_cv_ungray_f32, 0},
-    {10, 4, 1, 0, dev_cv_gray_u8, dev_cv_gray_f32, 0},
-    {11, 4, 1, 2, dev_cv_gray_u8, dev_cv_gray_f32, 0},
-    {36, 3, 3, 0, dev_cv_ycrcb_u8, dev_cv_ycrcb_f32, 0},
-    {37, 3, 3, 2, dev_cv_ycrcb_u8, dev_cv_ycrcb_f32, 0},
-    {38, 3, 3, 0, dev_cv_unycrcb_u8, dev_cv_unycrcb_f32, 0},
-    {39, 3, 3, 2, dev_cv_unycrcb_u8, dev_cv_unycrcb_f32, 0},
-    {40, 3, 3, 0, dev_cv_hsv_u8, dev_cv_hsv_f32, 180},
-    {41, 3, 3, 2, dev_cv_hsv_u8, dev_cv_hsv_f32, 180},
-    {52, 3, 3, 0, dev_cv_hls_u8, dev_cv_hls_f32, 180},
-    {53, 3, 3, 2, dev_cv_hls_u8, dev_cv_hls_f32, 180},
-    {54, 3, 3, 0, dev_cv_unhsv_u8, dev_cv_unhsv_f32, 180},
-    {55, 3, 3, 2, dev_cv_unhsv_u8, dev_cv_unhsv_f32, 180},
-    {60, 3, 3, 0, dev_cv_unhls_u8, dev_cv_unhls_f32, 180},
-    {61, 3, 3, 2, dev_cv_unhls_u8, dev_cv_unhls_f32, 180},
-    {66, 3, 3, 0, dev_cv_hsv_u8, dev_cv_hsv_f32, 256},
-    {67, 3, 3, 2, dev_cv_hsv_u8, dev_cv_hsv_f32, 256},
-    {70, 3, 3, 0, dev_cv_unhsv_u8, dev_cv_unhsv_f32, 255},
-    {71, 3, 3, 2, dev_cv_unhsv_u8, dev_cv_unhsv_f32, 255},
-    {82, 3, 3, 0, dev_cv_yuv_u8, dev_cv_yuv_f32, 0},
-    {83, 3, 3, 2, dev_cv_yuv_u8, dev_cv_yuv_f32, 0},
-    {84, 3, 3, 0, dev_cv_unyuv_u8, dev_cv_unyuv_f32, 0},
-    {85, 3, 3, 2, dev_cv_unyuv_u8, dev_cv_unyuv_f32, 0},
+    {0, 3, 4, 0, CV_WAY_REORDER, 0},  {1, 4, 3, 0, CV_WAY_REORDER, 0},
+    {2, 3, 4, 2, CV_WAY_REORDER, 0},  {3, 4, 3, 2, CV_WAY_REORDER, 0},
+    {4, 3, 3, 2, CV_WAY_REORDER, 0},  {5, 4, 4, 2, CV_WAY_REORDER, 0},
+    {6, 3, 1, 0, CV_WAY_GRAY, 0},     {7, 3, 1, 2, CV_WAY_GRAY, 0},
+    {8, 1, 3, 0, CV_WAY_UNGRAY, 0},   {9, 1, 4, 0, CV_WAY_UNGRAY, 0},
+    {10, 4, 1, 0, CV_WAY_GRAY, 0},    {11, 4, 1, 2, CV_WAY_GRAY, 0},
+    {36, 3, 3, 0, CV_WAY_YCRCB, 0},   {37, 3, 3, 2, CV_WAY_YCRCB, 0},
+    {38, 3, 3, 0, CV_WAY_UNYCRCB, 0}, {39, 3, 3, 2, CV_WAY_UNYCRCB, 0},
+    {40, 3, 3, 0, CV_WAY_HSV, 180},   {41, 3, 3, 2, CV_WAY_HSV, 180},
+    {52, 3, 3, 0, CV_WAY_HLS, 180},   {53, 3, 3, 2, CV_WAY_HLS, 180},
+    {54, 3, 3, 0, CV_WAY_UNHSV, 180}, {55, 3, 3, 2, CV_WAY_UNHSV, 180},
+    {60, 3, 3, 0, CV_WAY_UNHLS, 180}, {61, 3, 3, 2, CV_WAY_UNHLS, 180},
+    {66, 3, 3, 0, CV_WAY_HSV, 256},   {67, 3, 3, 2, CV_WAY_HSV, 256},
+    {70, 3, 3, 0, CV_WAY_UNHSV, 255}, {71, 3, 3, 2, CV_WAY_UNHSV, 255},
+    {82, 3, 3, 0, CV_WAY_YUV, 0},     {83, 3, 3, 2, CV_WAY_YUV, 0},
+    {84, 3, 3, 0, CV_WAY_UNYUV, 0},   {85, 3, 3, 2, CV_WAY_UNYUV, 0},
 };
 
 static const struct conversion *conversion_of(mp_int_t code)
@@ -164,7 +147,8 @@ static mp_obj_t cvt_color(size_t count, const mp_obj_t *args, mp_map_t *named)
                              .blue = conversion->blue,
                              .hues = conversion->hues,
                              .count = (size_t)src.columns};
-    cv_color_row *each = src.type == NP_U8 ? conversion->whole : conversion->real;
+    const struct cv_color_rows *rows = NP_CHOSEN(dev_cv_color_rows);
+    cv_color_row *each = (src.type == NP_U8 ? rows->whole : rows->real)[conversion->way];
     size_t owed = 0;
     for (int64_t row = 0; row < src.rows; row++) {
         each(&color, dev_cv_row(&src, row), (uint8_t *)(uintptr_t)dev_cv_row(&to, row));

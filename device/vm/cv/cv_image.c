@@ -4,9 +4,9 @@
 #include "vm/cv/cv.h"
 
 #include "base/ckd.h"
+#include "vm/cv/rows/cv_level_rows.h"
 #include "vm/vm_nn.h"
 
-#include <math.h>
 #include <string.h>
 
 static struct cv_image image_of(const struct np_array *array)
@@ -105,21 +105,16 @@ void dev_cv_load(const struct cv_image *image, int64_t row, double *to)
 {
     const void *from = dev_cv_row(image, row);
     size_t count = dev_cv_row_items(image);
+    const struct cv_level_rows *rows = NP_CHOSEN(dev_cv_level_rows);
     switch (image->type) {
     case NP_U8:
-        for (size_t i = 0; i < count; i++) {
-            to[i] = ((const uint8_t *)from)[i];
-        }
+        rows->load_u8(to, from, count);
         break;
     case NP_I32:
-        for (size_t i = 0; i < count; i++) {
-            to[i] = ((const int32_t *)from)[i];
-        }
+        rows->load_i32(to, from, count);
         break;
     case NP_F32:
-        for (size_t i = 0; i < count; i++) {
-            to[i] = (double)((const float *)from)[i];
-        }
+        rows->load_f32(to, from, count);
         break;
     default:
         memcpy(to, from, count * sizeof(double));
@@ -130,23 +125,16 @@ void dev_cv_load(const struct cv_image *image, int64_t row, double *to)
 void dev_cv_store(enum np_type type, uint8_t *to, const double *from, size_t count)
 {
     void *at = to;
+    const struct cv_level_rows *rows = NP_CHOSEN(dev_cv_level_rows);
     switch (type) {
     case NP_U8:
-        for (size_t i = 0; i < count; i++) {
-            double held = from[i] > 0 ? from[i] : 0; // NaN: 0
-            to[i] = (uint8_t)rint(held < 255 ? held : 255);
-        }
+        rows->store_u8(at, from, count);
         break;
     case NP_I32:
-        for (size_t i = 0; i < count; i++) {
-            double held = from[i] > INT32_MIN ? from[i] : INT32_MIN;
-            ((int32_t *)at)[i] = (int32_t)rint(held < INT32_MAX ? held : INT32_MAX);
-        }
+        rows->store_i32(at, from, count);
         break;
     case NP_F32:
-        for (size_t i = 0; i < count; i++) {
-            ((float *)at)[i] = (float)from[i];
-        }
+        rows->store_f32(at, from, count);
         break;
     default:
         memcpy(at, from, count * sizeof(double));

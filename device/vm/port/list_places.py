@@ -40,8 +40,9 @@ CONSTANT = re.compile(r"(sizeof\s*\([^()]*\)|__builtin_offsetof\s*\([^()]*\)|\bs
 FIXED_CALL = re.compile(r"mp_obj_malloc_helper\(sizeof\([\w ]+\), |mp_obj_new_(tuple|list)\(\d, |vstr_init_print\(&\w+, \d+,")
 # The check of bytecode runs before any script does; what looks at the stacks is in sanitized builds only. The loops of
 # walle.np are macros by function and type: they allocate nothing and go through as many elements as dev_np_walk or
-# dev_np_lanes, which are listed, pay for.
-SKIPPED = ("mpy/mpy_", "vm_bounds.c", "np/loops/")
+# dev_np_lanes, which are listed, pay for. Those of walle.cv allocate nothing and go through one row, which their callers,
+# which are listed, pay for.
+SKIPPED = ("mpy/mpy_", "vm_bounds.c", "np/loops/", "cv/rows/")
 
 
 def own_lines(path, roots):
