@@ -43,9 +43,14 @@ def image(random, dtypes=("uint8",), channels=(1, 3), shape=None, bad=True):
     return f"im({tuple(full)}, '{dtype}', {random.randint(0, 999)}){suffix}"
 
 
-def pair(random, dtypes, channels=(1, 3)):
+def long_shape(random):
+    """Rows and columns; of two in five rows that are as long as some vectors of a processor, and a rest."""
+    return (size(random), size(random)) if random.random() < 0.6 else (size(random, 1, 3), random.choice((1, 7, 16, 31, 33, 49, 65)))
+
+
+def pair(random, dtypes, channels=(1, 2, 3, 4)):
     """Two images of one size, seldom of two."""
-    shape = (size(random), size(random))
+    shape = long_shape(random)
     other = shape if random.random() < 0.95 else (shape[0] + 1, shape[1])
     deep = (random.choice(channels),)
     dtype = (random.choice(dtypes),)
@@ -83,28 +88,32 @@ def add_weighted(random):
 
 def bits(name):
     def make(random):
+        if random.random() < 0.3:
+            shape, deep = long_shape(random), (random.choice((1, 2, 3, 4)),)
+            one, other = image(random, ("uint8",), deep, shape, bad=False), image(random, ("uint8",), deep, shape, bad=False)
+            return f"cv.{name}({one}, {other}, mask={mask(random, shape)})"
         one, other = pair(random, ("uint8", "int32"))
         return f"cv.{name}({one}, {other})"
     return make
 
 
 def bits_not(random):
-    return f"cv.bitwise_not({image(random, ('uint8', 'int32'))})"
+    return f"cv.bitwise_not({image(random, ('uint8', 'int32'), shape=long_shape(random))})"
 
 
 def copy_to(random):
-    shape = (size(random), size(random))
-    return f"cv.copyTo({image(random, ALL, shape=shape)}, {mask(random, shape)})"
+    shape = long_shape(random)
+    return f"cv.copyTo({image(random, ALL, (1, 2, 3, 4), shape)}, {mask(random, shape)})"
 
 
 def mean(random):
-    shape = (size(random), size(random))
-    return f"cv.mean({image(random, ALL, (1, 3, 4), shape)}{maybe(random, 'mask=' + mask(random, shape))})"
+    shape = long_shape(random)
+    return f"cv.mean({image(random, ALL, (1, 2, 3, 4), shape)}{maybe(random, 'mask=' + mask(random, shape))})"
 
 
 def normalize(random):
     norm = random.choice(("cv.NORM_MINMAX, -1", "cv.NORM_INF, -1", "cv.NORM_L1, cv.CV_32F", "cv.NORM_L2, cv.CV_32F", "cv.NORM_MINMAX, cv.CV_32F"))
-    return f"cv.normalize({image(random, COMMON)}, None, {random.randint(0, 9)}, {random.randint(10, 255)}, {norm})"
+    return f"cv.normalize({image(random, COMMON, shape=long_shape(random))}, None, {random.randint(0, 9)}, {random.randint(10, 255)}, {norm})"
 
 
 WHOLE_CODES = {1: "GRAY2BGR GRAY2BGRA", 4: "BGRA2BGR RGBA2BGR BGRA2RGBA BGRA2GRAY RGBA2GRAY",
@@ -123,8 +132,8 @@ def cvt_color(random):
     deep = deep if random.random() < 0.95 else 2
     # Hues of float32 are degrees: made of what is between 0 and 1 in front of it.
     if "HSV2" in code or "HLS2" in code:
-        return f"cv.cvtColor({image(random, channels=(deep,))}, cv.COLOR_{code})"
-    text = image(random, COMMON, (deep,))
+        return f"cv.cvtColor({image(random, channels=(deep,), shape=long_shape(random))}, cv.COLOR_{code})"
+    text = image(random, COMMON, (deep,), long_shape(random))
     return f"cv.cvtColor({text if 'float32' not in text else f'(({text}) + 1) / 2'}, cv.COLOR_{code})"
 
 
@@ -151,30 +160,32 @@ def element(random):
 def threshold(random):
     kind = random.choice(("BINARY", "BINARY_INV", "TRUNC", "TOZERO", "TOZERO_INV"))
     if random.random() < 0.2:
-        return f"cv.threshold({image(random, channels=(1,))}, 0, 255, cv.THRESH_{kind} | cv.THRESH_OTSU)"
-    text = image(random, ("uint8", *FLOATS))
+        return f"cv.threshold({image(random, channels=(1,), shape=long_shape(random))}, 0, 255, cv.THRESH_{kind} | cv.THRESH_OTSU)"
+    text = image(random, ("uint8", *FLOATS), (1, 2, 3, 4), long_shape(random))
     at = round(random.uniform(-0.5, 0.5), 3) if "float" in text else round(random.uniform(-5, 260), 1)
     return f"cv.threshold({text}, {at}, {random.choice((200, 255, 0.5, 1))}, cv.THRESH_{kind})"
 
 
 def adaptive(random):
-    return (f"cv.adaptiveThreshold({image(random, channels=(1,))}, {random.choice((255, 100))}, "
+    return (f"cv.adaptiveThreshold({image(random, channels=(1,), shape=long_shape(random))}, {random.choice((255, 100))}, "
             f"cv.ADAPTIVE_THRESH_{random.choice(('MEAN_C', 'GAUSSIAN_C'))}, cv.THRESH_{random.choice(('BINARY', 'BINARY_INV'))}, "
             f"{random.choice((3, 5, 7, 4))}, {random.choice((0, 2, -3, 4.5))})")
 
 
 def equalize(random):
-    return f"cv.equalizeHist({image(random, channels=(1, 1, 1, 3))})"
+    return f"cv.equalizeHist({image(random, channels=(1, 1, 1, 3), shape=long_shape(random))})"
 
 
 def hist(random):
     deep = random.choice((1, 3))
-    return (f"cv.calcHist([{image(random, channels=(deep,))}], [{random.randrange(deep)}], None, [{random.choice((8, 16, 256))}], "
+    shape = long_shape(random)
+    where = random.choice(("None", "None", mask(random, shape)))
+    return (f"cv.calcHist([{image(random, COMMON, (deep,), shape)}], [{random.randrange(deep)}], {where}, [{random.choice((8, 16, 256))}], "
             f"[0, {random.choice((256, 200))}])")
 
 
 def integral(random):
-    return f"cv.integral({image(random, ('uint8', *FLOATS))})"
+    return f"cv.integral({image(random, ('uint8', *FLOATS), (1, 2, 3, 4), long_shape(random))})"
 
 
 def shape_kernel(random):
