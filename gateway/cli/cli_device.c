@@ -3,6 +3,7 @@
 // prints what comes, as text or as the JSON that came.
 #include "cli/base/cli.h"
 #include "cli/base/cli_json.h"
+#include "cli/rollout/reported_trace.h"
 
 #include "base/clock.h"
 
@@ -151,7 +152,7 @@ enum cli_exit cli_device_unbind(struct cli *cli)
     return put_user(cli, json_pack("{s:n}", "user"));
 }
 
-static void print_why_rollout(const json_t *item)
+static void print_why_rollout(const struct cli *cli, const json_t *item)
 {
     const char *test = cli_json_text(item, "test", NULL);
     const char *detail = cli_json_text(item, "detail", "");
@@ -189,6 +190,11 @@ static void print_why_rollout(const json_t *item)
                refusals == 1 ? "time" : "times");
     }
     putchar('\n');
+    const char *build = cli->values[CLI_OPTION_BUILD];
+    if (build != NULL && reported_trace_fits(build, cli->values[CLI_OPTION_TASK],
+                                             cli_json_text(item, "version", ""))) {
+        reported_trace_print(stdout, build, detail);
+    }
 }
 
 // What the gateway did not take of it last, or it of the gateway; it goes on, and asks again.
@@ -241,7 +247,7 @@ enum cli_exit cli_device_why(struct cli *cli)
     print_failure(why);
     json_array_foreach(json_object_get(why, "rollouts"), index, item)
     {
-        print_why_rollout(item);
+        print_why_rollout(cli, item);
     }
     json_decref(why);
     return CLI_EXIT_OK;

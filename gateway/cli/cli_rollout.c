@@ -8,6 +8,7 @@
 #include "cli/rollout/floored_warning.h"
 #include "cli/rollout/followed_warning.h"
 #include "cli/rollout/present_warning.h"
+#include "cli/rollout/reported_trace.h"
 #include "cli/rollout/rollout_evidence.h"
 #include "cli/rollout/rollout_explain.h"
 #include "cli/rollout/rollout_show.h"
@@ -71,6 +72,19 @@ static enum cli_exit read_story(const struct cli *cli, const json_t *rollout, ch
     return code;
 }
 
+// --build: how devices failed gets the text of its lines.
+static enum cli_exit trace_failures(const struct cli *cli, json_t *rollout)
+{
+    const char *build = cli->values[CLI_OPTION_BUILD];
+    struct base_error error = {0};
+
+    if (reported_trace_check(build, cli_json_text(rollout, "manifest", ""), &error) != BASE_OK) {
+        return cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
+    }
+    reported_trace_rollout(NULL, build, rollout);
+    return CLI_EXIT_OK;
+}
+
 enum cli_exit cli_rollout_explain(struct cli *cli)
 {
     char path[CLI_PATH_MAX];
@@ -81,6 +95,9 @@ enum cli_exit cli_rollout_explain(struct cli *cli)
     if (code == CLI_EXIT_OK) {
         code = cli_api_call(cli, "GET", path, NULL, &rollout);
     }
+    if (code == CLI_EXIT_OK && cli_given(cli, CLI_OPTION_BUILD)) {
+        code = trace_failures(cli, rollout);
+    }
     if (code != CLI_EXIT_OK || cli->json) {
         return cli_show_take(code, rollout);
     }
@@ -90,6 +107,9 @@ enum cli_exit cli_rollout_explain(struct cli *cli)
     code = read_story(cli, rollout, &story);
     if (code == CLI_EXIT_OK) {
         rollout_explain(stdout, rollout, story, clock->wall_us(clock->ctx) / 1000000u);
+        if (cli_given(cli, CLI_OPTION_BUILD)) {
+            reported_trace_rollout(stdout, cli->values[CLI_OPTION_BUILD], rollout);
+        }
     }
     free(story);
     json_decref(rollout);

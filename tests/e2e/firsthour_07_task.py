@@ -210,6 +210,17 @@ class Task(unittest.TestCase):
             self.assertIn("ZeroDivisionError: divide by zero (more.py:2 < task.py:5 < task.py:7)", said.stdout, isolation + said.stderr)
         found = wait_until(lambda: (now := self.stack.api(f"/api/v1/rollouts/{rollout}")[1]["fingerprints"]) and now[0]["devices"] == 2 and now, what="both")
         self.assertIn("(more.py:2 < task.py:5 < task.py:7)", json.dumps(found), "one way to fail, of both")
+        # Where the build is at hand the command has the text of the lines.
+        shown = ('Traceback (most recent call last):\n  File "task.py", line 7\n    outer(0)\n  File "task.py", line 5\n    return more.inner(x)\n'
+                 '  File "more.py", line 2\n    return 1 // x\n')
+        for words in (("rollout", "explain", rollout), ("device", "why", "0000000000000002", "--task", "shop/score")):
+            self.assertIn(shown, self.stack.walle(*words, "--build", self.stack.path("build")).stdout, words)
+            self.assertNotIn("Traceback", self.stack.walle(*words).stdout)
+        calls = json.loads(self.stack.walle("rollout", "explain", rollout, "--build", self.stack.path("build"), "-o", "json").stdout)["fingerprints"]
+        self.assertEqual([call["text"] for call in calls[0]["traceback"]], ["outer(0)", "return more.inner(x)", "return 1 // x"])
+        self.stack.walle("task", "build", folder, "--out", self.stack.path("other"), "--version", "1.0.1")
+        said = self.walle("rollout", "explain", rollout, "--build", self.stack.path("other"), "--gateway", self.stack.gateway.url)
+        self.assertEqual((said.returncode, "is another version: manifest" in said.stderr), (5, True), said.stderr)
 
     def test_a_failure_shows_its_calls(self):
         folder = self.folder({"task.py": "import walle\nimport more\n\ndef outer(x):\n    return more.inner(x)\n\nouter(0)\n",

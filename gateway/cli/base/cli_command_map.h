@@ -158,7 +158,9 @@
      cli_rollout_status) \
     X("rollout", "explain", "ID", \
      "Say where a rollout is, what its gate asks for, what is missing, and what to do.", \
-     "  walle rollout explain 00c0ffee00c0ffee", CLI_BITS_GATEWAY, 1, 1, cli_rollout_explain) \
+     "  walle rollout explain 00c0ffee00c0ffee\n" \
+     "  walle rollout explain 00c0ffee00c0ffee --build build/ipv     failures with their lines", \
+     CLI_BITS_GATEWAY | CLI_BIT(BUILD), 1, 1, cli_rollout_explain) \
     X("rollout", "list", "", "List rollouts, the newest first.", \
      "  walle rollout list --limit 20\n  walle rollout list --state running --task shop/page-view\n" \
      "  walle rollout list --newest --task shop/page-view", \
@@ -228,7 +230,9 @@
      "  walle device get 0123456789abcdef", CLI_BITS_GATEWAY, 1, 1, cli_device_get) \
     X("device", "why", "ID", \
      "Explain a device: what it should run and why, what it went through, how it failed.", \
-     "  walle device why 0123456789abcdef --task ipv", CLI_BITS_GATEWAY | CLI_BIT(TASK), 1, 1, \
+     "  walle device why 0123456789abcdef --task ipv\n" \
+     "  walle device why 0123456789abcdef --task ipv --build build/ipv", \
+     CLI_BITS_GATEWAY | CLI_BIT(TASK) | CLI_BIT(BUILD), 1, 1, \
      cli_device_why) \
     X("device", "list", "", "List devices, ordered by id.", \
      "  walle device list --limit 10 --after 0123456789abcdef", \
