@@ -214,6 +214,7 @@ static bool run_made(struct sim_runner *runner, const struct dev_task_job *job,
         .attrs = job->attrs,
         .time_ms = job->manifest->time_ms,
     };
+    vm_job.input = posix_run_input(vm_job.blobs, vm_job.blob_count);
     limit_time(&vm_job, data);
     struct dev_vm_result result;
     memset(&result, 0, sizeof(result));

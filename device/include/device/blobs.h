@@ -23,6 +23,10 @@ BASE_C_BEGIN
 #define DEV_BLOB_NAME_MAX   32                 // [a-z][a-z0-9_.-]*
 #define DEV_BLOBS_BYTES_MAX ((size_t)64 << 20) // of a set, as much as the largest heap
 
+// The one of this name is JSON: scripts have it as walle.input, too, unless it is larger.
+#define DEV_BLOB_INPUT     "input"
+#define DEV_BLOB_INPUT_MAX (64 * 1024)
+
 struct dev_blob {
     struct base_str name;
     const uint8_t *bytes;

@@ -5,6 +5,7 @@
 
 #include "cli/base/cli_files.h"
 #include "cli/task/task_file.h"
+#include "posix/run/posix_run_io.h"
 #include "wire/leaves/leaves_check.h"
 
 #include <stdio.h>
@@ -176,6 +177,7 @@ enum base_status task_load_open(struct task_load *load, const char *folder,
         BASE_TRY(task_given_load(ask->give, &load->given, error));
         load->job.blobs = load->given.blobs;
         load->job.blob_count = load->given.count;
+        load->job.input = posix_run_input(load->job.blobs, load->job.blob_count);
     }
     return ask->input != NULL ? load_input(load, ask->input, error) : BASE_OK;
 }

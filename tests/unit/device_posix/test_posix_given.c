@@ -1,6 +1,6 @@
 // What runs were given of their stores is kept until their shadows ran: the last of each task,
-// found by the run alone that had it. And whose store a run leaves is said by the agent, whatever
-// the task's process wrote in it.
+// found by the run alone that had it. Whose store a run leaves is said by the agent, whatever the
+// task's process wrote in it. And which of the app's blobs is a run's input.
 #include "test_kit.h"
 
 #include "posix/run/posix_given.h"
@@ -83,11 +83,37 @@ static void the_agent_says_whose_it_is(void **state)
     assert_memory_equal(feature, before, sizeof(before));
 }
 
+static void the_input_is_the_blob_called_so(void **state)
+{
+    (void)state;
+    static const uint8_t bytes[DEV_BLOB_INPUT_MAX + 1] = "1";
+    const struct {
+        struct base_str name;
+        size_t size;
+        size_t found;
+    } cases[] = {
+        {BASE_STR("input"), 1, 1},
+        {BASE_STR("input"), DEV_BLOB_INPUT_MAX, DEV_BLOB_INPUT_MAX},
+        {BASE_STR("input"), DEV_BLOB_INPUT_MAX + 1, 0},
+        {BASE_STR("inputs"), 1, 0},
+        {BASE_STR("camera"), 1, 0},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct dev_vm_bytes blobs[] = {
+            {.name = BASE_STR("other"), .bytes = bytes, .size = 2},
+            {.name = cases[i].name, .bytes = bytes, .size = cases[i].size}};
+        assert_int_equal(posix_run_input(blobs, 2).size, cases[i].found);
+        assert_int_equal(posix_run_input(blobs, 1).size, 0);
+    }
+    assert_int_equal(posix_run_input(NULL, 0).size, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_last_run_of_each_task),
         cmocka_unit_test(the_agent_says_whose_it_is),
+        cmocka_unit_test(the_input_is_the_blob_called_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

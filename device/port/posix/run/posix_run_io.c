@@ -66,6 +66,17 @@ uint32_t posix_run_blobs(const struct dev_blob_set *set, struct dev_vm_bytes *ou
     return count;
 }
 
+struct base_str posix_run_input(const struct dev_vm_bytes *blobs, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (base_str_equal(blobs[i].name, BASE_STR(DEV_BLOB_INPUT)) &&
+            blobs[i].size <= DEV_BLOB_INPUT_MAX) {
+            return (struct base_str){(const char *)blobs[i].bytes, blobs[i].size};
+        }
+    }
+    return (struct base_str){NULL, 0};
+}
+
 // ---- Failures
 
 _Static_assert(sizeof((struct dev_task_place){0}.type) == DEV_VM_TYPE_MAX &&

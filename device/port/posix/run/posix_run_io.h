@@ -27,6 +27,8 @@ BASE_NODISCARD enum base_status posix_run_files(const struct dev_task_file *file
                                                 uint32_t *out_count);
 // What the app hands to the run; `out` has room for DEV_BLOBS_MAX. Gives how many there are.
 uint32_t posix_run_blobs(const struct dev_blob_set *set, struct dev_vm_bytes *out);
+// What of it is walle.input: the one that is called so (DEV_BLOB_INPUT); empty: there is none.
+struct base_str posix_run_input(const struct dev_vm_bytes *blobs, uint32_t count);
 
 struct posix_run_effects {
     struct dev_effect *effects; // malloc

@@ -480,6 +480,7 @@ static enum base_status job_fill(struct posix_task *task, const struct dev_task_
     job->vm.files = job->files;
     job->vm.blobs = job->blobs;
     job->vm.blob_count = posix_run_blobs(from->blobs, job->blobs);
+    job->vm.input = posix_run_input(job->blobs, job->vm.blob_count);
     if (job->vm.model_count > 0 && task->models == NULL && task->children == NULL) {
         BASE_TRY(models_make(task->shared));
         task->models = task->shared->models;
