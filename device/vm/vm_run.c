@@ -248,6 +248,7 @@ static mp_code_state_t *frame_new(mp_obj_fun_bc_t *function)
 static __attribute__((noinline)) void main_execute(mp_code_state_t *frame)
 {
     stack_clear();
+    dev_vm_stack_low = (uintptr_t)__builtin_frame_address(0); // a run without calls is here
     mp_vm_return_kind_t how = mp_execute_bytecode(frame, MP_OBJ_NULL);
     mp_globals_set(frame->old_globals);
     if (how == MP_VM_RETURN_EXCEPTION) {
