@@ -240,6 +240,9 @@ class Task(unittest.TestCase):
         frame = '  File "task.py", line 2, in down\n    return down(n - 1) if n else {}[\'x\']\n'
         self.assertIn(f"{frame}  ... {len(stack) - 12} more calls\n{frame * 8}", said.stdout)
         self.assertEqual(said.stdout.count("  File "), 12)
+        self.assertIn("last):\n  ... calls before these: a device keeps the innermost\n" + frame, said.stdout)
+        shallow = self.walle("task", "run", self.folder({"task.py": "def down(n):\n    return down(n - 1) if n else {}['x']\n\ndown(20)\n"})).stdout
+        self.assertIn('last):\n  File "task.py", line 4, in <module>\n    down(20)\n' + frame, shallow)
 
 
 if __name__ == "__main__":

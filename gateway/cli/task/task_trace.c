@@ -198,6 +198,14 @@ static size_t lines_count(const char *stack)
     return count;
 }
 
+// Is the call that the stack ends with one that another one made? Then more did not fit.
+static bool lacks_outermost(struct base_str line)
+{
+    struct task_trace_call call;
+    return task_trace_call_parse(line, &call) && call.function[0] != '\0' &&
+           strcmp(call.function, "<module>") != 0;
+}
+
 void task_trace_print(FILE *out, const char *build, const char *stack)
 {
     size_t count = lines_count(stack);
@@ -207,6 +215,9 @@ void task_trace_print(FILE *out, const char *build, const char *stack)
     }
     fputs("Traceback (most recent call last):\n", out);
     size_t end = strlen(stack);
+    if (lacks_outermost(line_before(stack, end))) {
+        fputs("  ... calls before these: a device keeps the innermost\n", out);
+    }
     for (size_t i = 0; i < count; ++i) {
         struct base_str line = line_before(stack, end);
         base_assert((size_t)(line.data - stack) < end);
