@@ -274,10 +274,10 @@ enum base_status eng_lower_node(struct eng_lower *lower, const struct eng_node *
     const struct eng_node *outer = lower->node;
     struct eng_mark before = eng_lower_mark(lower);
     lower->node = node;
-    enum base_status status;
-    if (node->impl == NULL) {
+    enum base_status status = eng_look(&lower->options->look, lower->error);
+    if (status == BASE_OK && node->impl == NULL) {
         status = eng_lower_fail(lower, node, BASE_ERR_UNSUPPORTED, "no such operator");
-    } else {
+    } else if (status == BASE_OK) {
         status = node->impl->lower(lower, node);
     }
     if (status == BASE_OK) {

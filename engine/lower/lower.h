@@ -29,6 +29,7 @@
 #ifndef ENG_LOWER_LOWER_H
 #define ENG_LOWER_LOWER_H
 
+#include "model/look.h"
 #include "model/graph.h"
 #include "program/program.h"
 
@@ -279,6 +280,7 @@ struct eng_lower_options {
     void *runner_ctx;
     enum base_status (*run_program)(void *ctx, struct eng_program *program,
                                     const struct eng_contents *wanted, struct base_error *error);
+    struct eng_look look; // asked before each node; what is not OK ends the lowering
 };
 
 // Lowering state in `arena`; NULL: out of memory. `program`, `graph`, `options` and `error` (NULL

@@ -218,6 +218,9 @@ static enum base_status rewrite(struct fold *fold, const struct folding *folding
     BASE_TRY(add_constant(fold, name, "/folded", &folded, &inputs[1]));
     BASE_TRY(add_constant(fold, name, "/folded_bias", &folded_bias, &inputs[2]));
     outputs[0] = folding->bn->outputs[0];
+    struct eng_value *between = &fold->graph->values[folding->bn->inputs[BN_X]];
+    between->is_folded = true;
+    between->producer = ENG_NONE;
     folding->node->inputs = inputs;
     folding->node->input_count = 3;
     folding->node->outputs = outputs;
@@ -264,7 +267,8 @@ static bool match(const struct fold *fold, const struct eng_node *bn, struct fol
     return true;
 }
 
-enum base_status eng_model_fold_bn(struct eng_model *model, uint32_t *out_folded)
+enum base_status eng_model_fold_bn(struct eng_model *model, const struct eng_look *look,
+                                   uint32_t *out_folded, struct base_error *error)
 {
     struct eng_graph *graph = model->graph;
     struct base_arena scratch;
@@ -278,7 +282,8 @@ enum base_status eng_model_fold_bn(struct eng_model *model, uint32_t *out_folded
     }
     for (uint32_t n = 0; status == BASE_OK && n < graph->node_count; n++) {
         struct folding found;
-        if (match(&f, &graph->nodes[n], &found)) {
+        status = eng_look(look, error);
+        if (status == BASE_OK && match(&f, &graph->nodes[n], &found)) {
             status = rewrite(&f, &found);
             graph->nodes[n].output_count = 0; // nobody asks for it any more: pruned below
         }

@@ -88,6 +88,7 @@ struct eng_value {
                       // 16-byte aligned is NOT promised; element alignment is, but for float
                       // tensors of ENG_LOOSE_BYTES_MIN and more
     bool is_initializer;
+    bool is_folded;    // fold_bn.h took it away: nothing computes it any more
     uint32_t producer; // node index, ENG_NONE for inputs, initializers and captures
 };
 

@@ -113,7 +113,9 @@ static bool is_float(enum eng_dtype dtype)
 
 static enum base_status read_initializers(struct scope *scope)
 {
+    base_assert(scope->value_count == 0); // they come first
     for (size_t i = 0; i < scope->message->n_initializer; i++) {
+        BASE_TRY(eng_look(scope->onnx->look, scope->onnx->error));
         struct eng_array array;
         const char *name;
         BASE_TRY(eng_onnx_tensor(scope->onnx, scope->message->initializer[i], true, &array, &name));
@@ -346,11 +348,13 @@ static enum base_status read_nodes(struct scope *scope)
     }
     // All names first: subgraphs and unsorted files read values that are defined further down.
     for (size_t n = 0; n < m->n_node; n++) {
+        BASE_TRY(eng_look(scope->onnx->look, scope->onnx->error));
         BASE_TRY(begin_node(scope, m->node[n], &graph->nodes[n]));
         BASE_TRY(read_outputs_of(scope, m->node[n], &graph->nodes[n]));
     }
     for (size_t n = 0; n < m->n_node; n++) {
         struct eng_node *node = &graph->nodes[n];
+        BASE_TRY(eng_look(scope->onnx->look, scope->onnx->error));
         BASE_TRY(read_attrs(scope, m->node[n], node));
         BASE_TRY(read_inputs_of(scope, m->node[n], node));
         struct eng_array content;

@@ -17,12 +17,20 @@
 // protobuf-c's allocator over the scratch arena: bounded, released as a whole.
 struct proto_heap {
     struct base_arena *arena;
-    bool is_empty; // there was no memory, though the bound was not reached
+    const struct eng_onnx *onnx;
+    enum base_status stopped; // what ended the unpacking, if anything did
+    bool is_empty;            // there was no memory, though the bound was not reached
 };
 
 static void *proto_alloc(void *ctx, size_t size)
 {
     struct proto_heap *heap = ctx;
+    if (heap->stopped == BASE_OK) {
+        heap->stopped = eng_look(heap->onnx->look, heap->onnx->error);
+    }
+    if (heap->stopped != BASE_OK) {
+        return NULL;
+    }
     void *memory = base_arena_alloc(heap->arena, size);
     if (memory == NULL) {
         base_assert(heap->arena->used_bytes <= heap->arena->limit_bytes);
@@ -40,11 +48,14 @@ static void proto_free(void *ctx, void *memory)
 
 static enum base_status unpack(struct eng_onnx *onnx)
 {
-    struct proto_heap heap = {.arena = onnx->scratch};
+    struct proto_heap heap = {.arena = onnx->scratch, .onnx = onnx};
     base_assert(onnx->scan.skeleton.size <= ENG_SKELETON_BYTES_MAX);
     ProtobufCAllocator allocator = {proto_alloc, proto_free, &heap};
     onnx->message =
         onnx__model_proto__unpack(&allocator, onnx->scan.skeleton.size, onnx->scan.skeleton.data);
+    if (heap.stopped != BASE_OK) {
+        return heap.stopped;
+    }
     if (onnx->message == NULL && heap.is_empty) {
         return BASE_ERR_NOMEM;
     }
@@ -121,6 +132,7 @@ static enum base_status bind_ops(const struct eng_onnx *onnx, struct eng_graph *
 {
     for (uint32_t n = 0; n < graph->node_count; n++) {
         struct eng_node *node = &graph->nodes[n];
+        BASE_TRY(eng_look(onnx->look, onnx->error));
         if (node->domain[0] != '\0' || node->opset >= ENG_OPSET_FULL || eng_legacy_accepts(node)) {
             node->impl = options->find_op(node->domain, node->op, node->opset);
         }
@@ -148,6 +160,7 @@ static enum base_status read_scanned(struct eng_onnx *onnx, struct eng_model *mo
                                      const struct eng_read_options *options)
 {
     base_assert(model->graph == NULL);
+    BASE_TRY(eng_look(onnx->look, onnx->error));
     BASE_TRY(unpack(onnx));
     BASE_TRY(check_versions(onnx));
     model->ir_version = onnx->message->ir_version;
@@ -171,10 +184,11 @@ enum base_status eng_onnx_read(struct eng_model *model, const struct eng_read_op
         .arena = &model->arena,
         .scratch = &scratch,
         .mappings = options->mappings,
+        .look = options->look,
         .error = error != NULL ? error : &unused,
     };
-    enum base_status status =
-        eng_scan_model(&onnx.scan, options->alloc, options->bytes, options->size, onnx.error);
+    const struct eng_scan_source source = {options->bytes, options->size, options->look};
+    enum base_status status = eng_scan_model(&onnx.scan, options->alloc, &source, onnx.error);
     if (status == BASE_OK) {
         status = read_scanned(&onnx, model, options);
     }

@@ -5,6 +5,7 @@
 #ifndef ENG_MODEL_ONNX_READ_H
 #define ENG_MODEL_ONNX_READ_H
 
+#include "model/look.h"
 #include "model/graph.h"
 #include "model/onnx_scan.h"
 
@@ -30,6 +31,7 @@ struct eng_read_options {
     eng_op_check_fn check_op;            // nodes of operators that find_op knows
     bool allow_unknown;                  // nodes find_op does not know stay without impl
     const struct base_alloc_port *alloc; // for what the load itself needs
+    const struct eng_look *look;         // asked between steps; NULL: nobody
 };
 
 struct eng_onnx {
@@ -39,12 +41,13 @@ struct eng_onnx {
     const Onnx__ModelProto *message;
     struct eng_mappings *mappings;
     uint64_t parameter_count;
+    const struct eng_look *look;
     struct base_error *error;
 };
 
 // Fills model->graph, opset, ir_version, producer_name and parameter_count; model->arena is
 // initialised. Everything that is kept lies in the arena, the mappings, or `bytes` itself.
-// INVALID, TRUNCATED, TOO_LARGE, UNSUPPORTED, IO, NOMEM as eng_model_load says.
+// INVALID, TRUNCATED, TOO_LARGE, UNSUPPORTED, IO, TIMEOUT, NOMEM as eng_model_load says.
 BASE_NODISCARD enum base_status eng_onnx_read(struct eng_model *model,
                                               const struct eng_read_options *options,
                                               struct base_error *error);

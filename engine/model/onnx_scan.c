@@ -101,6 +101,7 @@ static const char *const message_names[MESSAGE_COUNT] = {
 
 struct walk {
     struct eng_scan *scan;
+    const struct eng_look *look;
     struct base_error *error;
 };
 
@@ -204,8 +205,12 @@ static enum base_status enter(const struct walk *walk, enum message message,
                               const struct rule *rule, const struct eng_wire_field *field,
                               uint32_t depth)
 {
+    base_assert(rule->child < MESSAGE_COUNT);
     if (field->type != ENG_WIRE_BYTES) {
         return fail(walk, BASE_ERR_INVALID, message, "a field of another type");
+    }
+    if (rule->child == TENSOR || rule->child == NODE) {
+        BASE_TRY(eng_look(walk->look, walk->error));
     }
     if (rule->child == TENSOR) {
         return cut_tensor(walk, field);
@@ -260,13 +265,13 @@ static enum base_status walk_message(const struct walk *walk, enum message messa
 }
 
 enum base_status eng_scan_model(struct eng_scan *scan, const struct base_alloc_port *alloc,
-                                const void *bytes, size_t size, struct base_error *error)
+                                const struct eng_scan_source *source, struct base_error *error)
 {
     *scan = (struct eng_scan){0};
     base_buffer_init(&scan->skeleton, alloc, ENG_SKELETON_BYTES_MAX);
     base_buffer_init(&scan->tensors, alloc, ENG_SCAN_TENSORS_MAX * sizeof(struct eng_scan_tensor));
-    struct walk w = {scan, error};
-    enum base_status status = walk_message(&w, MODEL, bytes, size, 0);
+    struct walk w = {scan, source->look, error};
+    enum base_status status = walk_message(&w, MODEL, source->bytes, source->size, 0);
     if (status == BASE_ERR_NOMEM) {
         return base_error_set(error, status, "%s", base_status_text(status));
     }

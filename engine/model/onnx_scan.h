@@ -13,7 +13,7 @@
 #define ENG_MODEL_ONNX_SCAN_H
 
 #include "base/buffer.h"
-#include "base/error.h"
+#include "model/look.h"
 
 #define ENG_SCAN_DEPTH_MAX     64u
 #define ENG_SCAN_NODES_MAX     1000000u
@@ -32,12 +32,19 @@ struct eng_scan {
     uint32_t node_count;
 };
 
+// What is scanned.
+struct eng_scan_source {
+    const void *bytes;
+    size_t size;
+    const struct eng_look *look; // asked at each node and tensor; NULL: nobody
+};
+
 // Scans a whole ModelProto. Release with eng_scan_done in any case.
 // INVALID, TRUNCATED: not the wire format of a model. TOO_LARGE: over a limit. UNSUPPORTED: sparse
-// initializers. NOMEM.
+// initializers. NOMEM. What `look` says.
 BASE_NODISCARD enum base_status eng_scan_model(struct eng_scan *scan,
                                                const struct base_alloc_port *alloc,
-                                               const void *bytes, size_t size,
+                                               const struct eng_scan_source *source,
                                                struct base_error *error);
 void eng_scan_done(struct eng_scan *scan); // accepts a zeroed scan
 // Tensor by its index in the skeleton's raw_data; NULL past the end.

@@ -6,6 +6,7 @@
 
 #include "backend/device_weights.h"
 #include "backend/pack.h"
+#include "backend/run_watch.h"
 #include "base/alloc.h"
 #include "base/check.h"
 #include "lower/lower.h"
@@ -67,10 +68,20 @@ static enum base_status describe_ports(struct eng_model *model, const uint32_t *
     return BASE_OK;
 }
 
+static enum base_status watch_look(const void *ctx, struct base_error *error)
+{
+    return eng_watch_look(ctx, error);
+}
+
 // Everything after the bytes are there.
 static enum base_status build(struct eng_model *model, const struct eng_model_options *options,
                               const void *bytes, size_t size, struct base_error *error)
 {
+    base_assert(model->graph == NULL);
+    const struct eng_run_options *limits = options != NULL ? options->limits : NULL;
+    const struct eng_watch watch = {.deadline_us = limits != NULL ? limits->deadline_us : 0,
+                                    .stop = limits != NULL ? limits->stop : NULL};
+    const struct eng_look look = {limits != NULL ? &watch : NULL, watch_look};
     const struct eng_read_options reading = {
         .bytes = bytes,
         .size = size,
@@ -79,11 +90,12 @@ static enum base_status build(struct eng_model *model, const struct eng_model_op
         .check_op = eng_op_form_check,
         .allow_unknown = options != NULL && options->allow_unknown,
         .alloc = base_alloc_heap(),
+        .look = &look,
     };
     BASE_TRY(eng_onnx_read(model, &reading, error));
     if (options == NULL || !options->keep_batch_norm) {
         uint32_t folded;
-        BASE_TRY(eng_model_fold_bn(model, &folded));
+        BASE_TRY(eng_model_fold_bn(model, &look, &folded, error));
     }
     const struct eng_graph *graph = model->graph;
     BASE_TRY(describe_ports(model, graph->inputs, graph->input_count, &model->inputs));

@@ -6,6 +6,7 @@
 #include "session/segment.h"
 
 #include "backend/cpu/kernel/kernels.h"
+#include "backend/run_watch.h"
 #include "base/alloc.h"
 #include "base/check.h"
 #include "lower/lower.h"
@@ -359,6 +360,11 @@ static bool hangs_on_contents(const struct eng_segment *segment)
 
 // --- planning ------------------------------------------------------------------------------------
 
+static enum base_status watch_look(const void *ctx, struct base_error *error)
+{
+    return eng_watch_look(ctx, error);
+}
+
 static enum base_status lower_once(struct build *build, bool *out_is_final)
 {
     const struct eng_session_options *options = &build->session->options;
@@ -374,6 +380,7 @@ static enum base_status lower_once(struct build *build, bool *out_is_final)
         .keep_values = options->keep_values,
         .runner_ctx = &build->session->fold,
         .run_program = eng_fold_run,
+        .look = {&build->session->watch, watch_look},
     };
     build->lower = eng_lower_new(&segment->arena, &segment->program, build->graph, &build->options,
                                  build->error);
@@ -382,6 +389,12 @@ static enum base_status lower_once(struct build *build, bool *out_is_final)
     }
     BASE_TRY(bind_all(build));
     enum base_status status = eng_lower_run(build->lower, segment->first, &segment->next);
+    if (status == BASE_ERR_BUSY && options->one_piece) {
+        base_assert(segment->next < build->graph->node_count);
+        return eng_node_error(&build->graph->nodes[segment->next], build->error,
+                              BASE_ERR_UNSUPPORTED,
+                              "what it does hangs on contents, so there is no plan in one piece");
+    }
     if (status == BASE_ERR_BUSY) {
         BASE_TRY(note_wanted(build));
         *out_is_final = !is_worth_again(build);
@@ -414,6 +427,7 @@ static enum base_status plan(const struct build *build)
         .no_chains = session->options.precision == ENG_PRECISION_LOW || session->device != NULL,
     };
     BASE_TRY(eng_program_optimise(&segment->program, &passes, build->error));
+    BASE_TRY(eng_watch_look(&session->watch, build->error));
     prepare.kernels = eng_session_backend(session, &segment->program);
     if (segment->first == 0) {
         session->isa = prepare.kernels != NULL ? prepare.kernels->name : "ref";

@@ -91,8 +91,8 @@ static void find_last_uses(struct eng_session *session)
             }
         }
     }
-    for (uint32_t i = 0; i < graph->output_count; i++) {
-        note_use(session, graph->outputs[i], ENG_LAST_USE_OUTPUT);
+    for (size_t i = 0; eng_session_output_value(session, i) != ENG_NONE; i++) {
+        note_use(session, eng_session_output_value(session, i), ENG_LAST_USE_OUTPUT);
     }
 }
 
@@ -127,6 +127,8 @@ static enum base_status show_initializers(struct eng_session *session)
 
 static enum base_status fill(struct eng_session *session, struct base_error *error)
 {
+    const struct eng_session_options options = session->options;
+    session->options.values = NULL; // the caller's
     base_assert(session->options.threads > 0);
     const struct eng_graph *graph = session->model->graph;
     struct base_arena *arena = &session->arena;
@@ -140,6 +142,7 @@ static enum base_status fill(struct eng_session *session, struct base_error *err
         session->wants_known == NULL) {
         return BASE_ERR_NOMEM;
     }
+    BASE_TRY(eng_session_ask(session, &options, error));
     find_last_uses(session);
     BASE_TRY(show_initializers(session));
     BASE_TRY(choose_kernels(session, error));
@@ -235,9 +238,16 @@ static enum base_status begin(struct eng_session *session, bool is_run,
 
 enum base_status eng_session_prepare(struct eng_session *session, struct base_error *error)
 {
+    return eng_session_prepare_within(session, NULL, error);
+}
+
+enum base_status eng_session_prepare_within(struct eng_session *session,
+                                            const struct eng_run_options *limits,
+                                            struct base_error *error)
+{
     struct base_error local;
     error = error != NULL ? error : &local;
-    enum base_status status = begin(session, false, &no_limits, error);
+    enum base_status status = begin(session, false, limits != NULL ? limits : &no_limits, error);
     if (status == BASE_OK) {
         status = eng_session_plan_first(session, error);
     }

@@ -59,6 +59,8 @@ struct eng_session {
     struct eng_device *device; // NULL: the host's memory alone
     struct eng_search *search; // NULL: fixed choices
     struct eng_fold fold;
+    uint32_t *asked; // values that options.values names
+    uint32_t asked_count;
     struct eng_input *inputs; // by place among the graph's inputs
     struct eng_live *live;    // by value
     uint32_t *last_use; // by value: 1 + the last node that reads it, ENG_LAST_USE_OUTPUT, 0: none
@@ -79,6 +81,13 @@ BASE_NODISCARD enum base_status eng_session_plan_first(struct eng_session *sessi
 BASE_NODISCARD enum base_status eng_session_run_segments(struct eng_session *session,
                                                          struct base_error *error);
 void eng_session_drop_plan(struct eng_session *session);
+// --- session_asked.c
+// Fills `asked`. The codes of eng_session_new.
+BASE_NODISCARD enum base_status eng_session_ask(struct eng_session *session,
+                                                const struct eng_session_options *options,
+                                                struct base_error *error);
+// The value that an output is, those of the model first; ENG_NONE past the end.
+uint32_t eng_session_output_value(const struct eng_session *session, size_t index);
 // Every input has a shape (those the model fixes need none set) and, when `is_run`, contents.
 // INVALID names the first that lacks them.
 BASE_NODISCARD enum base_status eng_session_check_inputs(struct eng_session *session, bool is_run,

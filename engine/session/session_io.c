@@ -298,11 +298,8 @@ enum base_status eng_session_check_inputs(struct eng_session *session, bool is_r
 
 static const struct eng_live *output_live(const struct eng_session *session, size_t index)
 {
-    const struct eng_graph *graph = session->model->graph;
-    if (!session->has_run || index >= graph->output_count) {
-        return NULL;
-    }
-    return &session->live[graph->outputs[index]];
+    const uint32_t value = eng_session_output_value(session, index);
+    return session->has_run && value != ENG_NONE ? &session->live[value] : NULL;
 }
 
 size_t eng_session_output_items(const struct eng_session *session, size_t index)
@@ -315,11 +312,12 @@ enum base_status eng_session_output_item(struct eng_session *session, size_t ind
                                          struct eng_array *out_array, struct base_error *error)
 {
     const struct eng_graph *graph = session->model->graph;
-    if (index >= graph->output_count) {
+    const uint32_t value = eng_session_output_value(session, index);
+    if (value == ENG_NONE) {
         return base_error_set(error, BASE_ERR_NOT_FOUND, "the model has %u outputs, not %zu",
                               graph->output_count, index + 1);
     }
-    const char *name = graph->values[graph->outputs[index]].name;
+    const char *name = graph->values[value].name;
     const struct eng_live *live = output_live(session, index);
     if (live == NULL) {
         return base_error_set(error, BASE_ERR_CONFLICT, "output '%s' is not there before a run",

@@ -28,12 +28,21 @@
 struct eng_model;
 struct eng_session;
 
+// What a load, a plan or a run may do; looked at between its steps.
+struct eng_run_options {
+    uint64_t deadline_us;      // monotonic microseconds (base_clock_mono_us); 0: none
+    const _Atomic(bool) *stop; // set by any thread: the run ends; NULL: none
+    uint64_t work_max;         // multiplications of products, elements read and written by all else
+                               // (eng_session_stats.run_work); 0: no limit. Of a run alone
+};
+
 struct eng_model_options {
     const char *external_folder; // where external data files lie; NULL: the model file's folder
     size_t file_bytes_max;       // 0: ENG_MODEL_BYTES_MAX
     bool keep_batch_norm;        // do not fold BatchNormalization into what comes before it
     bool allow_unknown;          // unknown operators are refused when a session plans, not here
     bool copy_files; // read, not mapped: what happens to the files later changes nothing
+    const struct eng_run_options *limits; // of the load; NULL: none. Borrowed during the call
 };
 
 #define ENG_MODEL_BYTES_MAX ((size_t)16 << 30)
@@ -43,7 +52,7 @@ struct eng_model_options {
 // cut short while the model lives). The caller owns one reference.
 // IO: file cannot be read. INVALID/TRUNCATED: not an ONNX model, or a broken one. TOO_LARGE: over a
 // limit. UNSUPPORTED: an IR version outside 3..8 or opset outside 1..17 (of opsets below 7 only
-// operators that mean the same in opset 7 are read). NOMEM.
+// operators that mean the same in opset 7 are read). TIMEOUT: the limits ended it. NOMEM.
 // An operator the engine does not know is reported here as well (unless allow_unknown):
 // UNSUPPORTED, naming it.
 BASE_NODISCARD enum base_status eng_model_load(const char *path,
@@ -85,20 +94,27 @@ struct eng_session_options {
                         // NULL: WALLE_ENGINE_ISA of the environment, else the best there is
     const char *device; // "cpu", or "cuda": the program runs on a GPU and what has no kernel there
                         // on the host; NULL: WALLE_ENGINE_DEVICE of the environment, else "cpu"
-    const char *cache_path;  // file of measured choices; NULL: WALLE_ENGINE_CACHE, else no file
-    bool no_merge;           // raster merging off: for measurement
-    bool no_fuse;            // operator fusion off: for measurement and bisection
-    bool no_search;          // fixed choices instead of the measured best
-    bool keep_values;        // every value of the graph can be read after a run (eng_session_value)
-    bool trace;              // record per-operator times (eng_session_trace)
+    const char *cache_path; // file of measured choices; NULL: WALLE_ENGINE_CACHE, else no file
+    bool no_merge;          // raster merging off: for measurement
+    bool no_fuse;           // operator fusion off: for measurement and bisection
+    bool no_search;         // fixed choices instead of the measured best
+    bool keep_values;       // every value of the graph can be read after a run (eng_session_value)
+    bool trace;             // record per-operator times (eng_session_trace)
+    bool one_piece;         // refuse to plan a graph that contents or control flow cut
+    const char *const *values; // names of values of the main graph that are outputs too, behind the
+                               // model's: of this session alone. Borrowed during eng_session_new
+    uint32_t value_count;      // at most ENG_ASKED_MAX
     size_t memory_bytes_max; // of all activations, and of one plan's program with constants, each;
                              // 0: the engine's own limits
     const char *explain; // when set: a file that receives the search's table as text ("-": stdout)
 };
 #define ENG_THREADS_MAX 64
+#define ENG_ASKED_MAX   1024 // values that a session is asked for beside the outputs
 
 // A session without a plan: the first run (or eng_session_prepare) plans for the input shapes set.
-// INVALID: an option. NOT_FOUND: the device is not here, with the reason. NOMEM.
+// INVALID: an option. NOT_FOUND: the device is not here, with the reason; or the graph has no value
+// of a name in `values`: the text has a near one. CONFLICT: one of them is there in a model that is
+// loaded with keep_batch_norm alone. UNSUPPORTED: nothing that the model gives needs it. NOMEM.
 BASE_NODISCARD enum base_status eng_session_new(struct eng_model *model,
                                                 const struct eng_session_options *options,
                                                 struct eng_session **out_session,
@@ -122,20 +138,18 @@ BASE_NODISCARD enum base_status eng_session_input(struct eng_session *session, s
 // when needed.
 BASE_NODISCARD enum base_status eng_session_prepare(struct eng_session *session,
                                                     struct base_error *error);
+// The same within limits (NULL: none). TIMEOUT: they ended it, and there is no plan.
+BASE_NODISCARD enum base_status eng_session_prepare_within(struct eng_session *session,
+                                                           const struct eng_run_options *limits,
+                                                           struct base_error *error);
 
-// What a run may do; looked at between commands, and while planning.
-struct eng_run_options {
-    uint64_t deadline_us;      // monotonic microseconds (base_clock_mono_us); 0: none
-    const _Atomic(bool) *stop; // set by any thread: the run ends; NULL: none
-    uint64_t work_max;         // multiplications of products, elements read and written by all else
-                               // (eng_session_stats.run_work); 0: no limit
-};
 // TIMEOUT: the deadline passed, the run was stopped, or its next command would be over work_max;
 // outputs are undefined, the session stays usable.
 BASE_NODISCARD enum base_status eng_session_run(struct eng_session *session,
                                                 const struct eng_run_options *options,
                                                 struct base_error *error);
-// Result of the last run. An output that is a sequence or an empty optional: UNSUPPORTED here, use
+// Result of the last run: of one of the model's outputs or, numbered on behind them, of
+// options.values. One that is a sequence or an empty optional: UNSUPPORTED here, use
 // eng_session_output_item. Borrowed until the next run, resize or free.
 BASE_NODISCARD enum base_status eng_session_output(struct eng_session *session, size_t index,
                                                    struct eng_array *out_array,

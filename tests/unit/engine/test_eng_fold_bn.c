@@ -116,7 +116,7 @@ static void folding_gives_the_same_numbers(void **state)
         struct rig rig;
         assert_int_equal(rig_read(&rig, pair(s, NULL), NULL), BASE_OK);
         uint32_t folded = 0;
-        assert_int_equal(eng_model_fold_bn(&rig.model, &folded), BASE_OK);
+        assert_int_equal(eng_model_fold_bn(&rig.model, NULL, &folded, NULL), BASE_OK);
         assert_int_equal(folded, 1);
         const struct eng_graph *g = rig.model.graph;
         assert_int_equal(g->node_count, 1);
@@ -177,7 +177,7 @@ static void others_that_read_the_product_prevent_it(void **state)
         struct rig rig;
         assert_int_equal(rig_read(&rig, pair(&plain, cases[i]), NULL), BASE_OK);
         uint32_t nodes = rig.model.graph->node_count, folded = 9;
-        assert_int_equal(eng_model_fold_bn(&rig.model, &folded), BASE_OK);
+        assert_int_equal(eng_model_fold_bn(&rig.model, NULL, &folded, NULL), BASE_OK);
         assert_int_equal(folded, 0);
         assert_int_equal(rig.model.graph->node_count, nodes);
         rig_done(&rig);
@@ -200,7 +200,7 @@ static void shared_weights_stay_for_the_others(void **state)
     struct rig rig;
     assert_int_equal(rig_read(&rig, pair(&plain, add_twin), NULL), BASE_OK);
     uint32_t folded = 0;
-    assert_int_equal(eng_model_fold_bn(&rig.model, &folded), BASE_OK);
+    assert_int_equal(eng_model_fold_bn(&rig.model, NULL, &folded, NULL), BASE_OK);
     assert_int_equal(folded, 2);
     const struct eng_graph *g = rig.model.graph;
     assert_int_equal(g->node_count, 3);
@@ -237,7 +237,7 @@ static void other_forms_are_left_alone(void **state)
         struct rig rig;
         assert_int_equal(rig_read(&rig, ob_model(8, 14, graph), NULL), BASE_OK);
         uint32_t folded = 9;
-        assert_int_equal(eng_model_fold_bn(&rig.model, &folded), BASE_OK);
+        assert_int_equal(eng_model_fold_bn(&rig.model, NULL, &folded, NULL), BASE_OK);
         assert_int_equal(folded, 0);
         assert_int_equal(rig.model.graph->node_count, 2);
         rig_done(&rig);

@@ -431,6 +431,55 @@ static void every_allocation_may_fail(void **state)
     base_buffer_done(&bytes);
 }
 
+struct patience {
+    uint32_t left; // looks that go well
+    uint32_t looks;
+};
+
+static enum base_status patient(const void *ctx, struct base_error *error)
+{
+    struct patience *patience = (struct patience *)(uintptr_t)ctx;
+    patience->looks++;
+    return patience->looks <= patience->left
+               ? BASE_OK
+               : base_error_set(error, BASE_ERR_TIMEOUT, "no patience");
+}
+
+// Wherever the caller ends a load it ends there: with what the caller said, and nothing kept.
+static void every_look_may_end_the_load(void **state)
+{
+    (void)state;
+    struct base_buffer bytes = good_model();
+    enum base_status status = BASE_ERR_TIMEOUT;
+    uint32_t left = 0;
+    for (; status != BASE_OK; left++) {
+        assert_true(left < 10000);
+        struct test_alloc alloc;
+        test_alloc_init(&alloc, SIZE_MAX);
+        struct eng_model model = {0};
+        struct base_error error = {0};
+        struct patience patience = {.left = left};
+        const struct eng_look look = {&patience, patient};
+        base_arena_init(&model.arena, &alloc.port, 64, 0);
+        const struct eng_read_options options = {.bytes = bytes.data,
+                                                 .size = bytes.size,
+                                                 .find_op = rig_find,
+                                                 .alloc = &alloc.port,
+                                                 .look = &look};
+        status = eng_onnx_read(&model, &options, &error);
+        if (status != BASE_OK) {
+            assert_int_equal(status, BASE_ERR_TIMEOUT);
+            assert_string_equal(error.text, "no patience");
+            assert_int_equal(patience.looks, left + 1); // and nobody goes on
+        }
+        base_arena_done(&model.arena);
+        assert_int_equal(alloc.live, 0);
+    }
+    print_message("%u looks\n", left);
+    assert_true(left > 20); // nodes, tensors, and what protobuf-c makes of them
+    base_buffer_done(&bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -446,6 +495,7 @@ int main(void)
         cmocka_unit_test(every_prefix_ends_somehow),
         cmocka_unit_test(random_damage_ends_somehow),
         cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(every_look_may_end_the_load),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
