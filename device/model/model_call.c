@@ -7,27 +7,14 @@
 // plan. dev_model_warm plans one ahead for the shapes a file declares (open dimensions as 1);
 // templates do that before they fork (runner/task_runner.c).
 #include "model/model_store.h"
+#include "model/session_port.h"
 #include "model/train_port.h"
 
 #include "base/check.h"
-#include "base/hash.h"
 
 #include <string.h>
 
 #define WARM_INPUTS_MAX 64 // as many as a script may give (DEV_VM_MODEL_PORTS_MAX)
-
-static uint64_t shape_key(const struct dev_model_call *call)
-{
-    uint64_t key = 0;
-    for (size_t i = 0; i < call->input_count; i++) {
-        const struct eng_desc *desc = &call->inputs[i].desc;
-        base_assert(desc->rank <= ENG_RANK_MAX);
-        uint32_t kind[2] = {desc->dtype, desc->rank};
-        key = base_hash64_seed(kind, sizeof(kind), key);
-        key = base_hash64_seed(desc->dims, desc->rank * sizeof(int64_t), key);
-    }
-    return key;
-}
 
 static enum base_status inputs_set(const struct dev_model_call *call, struct eng_session *session,
                                    struct base_error *error)
@@ -62,31 +49,44 @@ static enum base_status outputs_copy(const struct dev_model_call *call, struct e
     return BASE_OK;
 }
 
-enum base_status dev_model_run(struct dev_model *model, struct dev_model_call *call,
-                               struct base_error *error)
+enum base_status dev_model_session_run(struct eng_session *session, struct dev_model_call *call,
+                                       bool *out_ran, struct base_error *error)
 {
-    struct eng_session *session = NULL;
-    uint64_t key = shape_key(call);
-    call->work = 0;
-    // A session that waits still has the inputs of the run before: all of them are set anew.
-    if (call->input_count != eng_model_input_count(dev_model_engine(model))) {
-        return base_error_set(error, BASE_ERR_INVALID, "not all inputs are given");
-    }
-    BASE_TRY(dev_model_session_take(model, call->memory_bytes_max, key, &session, error));
     enum base_status status = inputs_set(call, session, error);
-    bool ran = false;
+    call->work = 0;
+    *out_ran = false;
     if (status == BASE_OK) {
         struct eng_session_stats stats;
         status = eng_session_run(session, &call->limits, error);
-        ran = status == BASE_OK;
+        *out_ran = status == BASE_OK;
         eng_session_stats(session, &stats);
         call->work = stats.run_work;
     }
     if (status == BASE_OK) {
         status = outputs_copy(call, session, error);
     }
-    base_assert(ran || status != BASE_OK); // no output is of another run
-    dev_model_session_give(model, session, call->memory_bytes_max, key, ran);
+    base_assert(*out_ran || status != BASE_OK); // no output is of another run
+    return status;
+}
+
+enum base_status dev_model_run(struct dev_model *model, struct dev_model_call *call,
+                               struct base_error *error)
+{
+    struct eng_session *session = NULL;
+    struct dev_model_plan plan = {.memory_bytes_max = call->memory_bytes_max,
+                                  .values = call->values,
+                                  .value_count = call->value_count,
+                                  .limits = &call->limits};
+    plan.key = dev_model_shapes_key(call->inputs, call->input_count, &plan);
+    call->work = 0;
+    // A session that waits still has the inputs of the run before: all of them are set anew.
+    if (call->input_count != eng_model_input_count(dev_model_engine(model))) {
+        return base_error_set(error, BASE_ERR_INVALID, "not all inputs are given");
+    }
+    BASE_TRY(dev_model_session_take(model, &plan, &session, error));
+    bool ran = false;
+    enum base_status status = dev_model_session_run(session, call, &ran, error);
+    dev_model_session_give(model, session, &plan, ran);
     return status;
 }
 
@@ -108,13 +108,14 @@ static bool shapes_declared(const struct eng_model *engine, struct eng_array *in
     return true;
 }
 
-static enum base_status session_plan(struct eng_session *session, const struct eng_array *inputs,
-                                     size_t count, struct base_error *error)
+enum base_status dev_model_session_plan(struct eng_session *session, const struct eng_array *inputs,
+                                        size_t count, const struct eng_run_options *limits,
+                                        struct base_error *error)
 {
     for (size_t i = 0; i < count; i++) {
         BASE_TRY(eng_session_resize(session, i, &inputs[i].desc, error));
     }
-    return eng_session_prepare(session, error);
+    return eng_session_prepare_within(session, limits, error);
 }
 
 void dev_model_warm(struct dev_model *model, size_t memory_bytes_max)
@@ -122,18 +123,17 @@ void dev_model_warm(struct dev_model *model, size_t memory_bytes_max)
     struct eng_array inputs[WARM_INPUTS_MAX];
     struct base_error error = {0};
     struct eng_session *session = NULL;
-    const struct dev_model_call call = {
-        .inputs = inputs, .input_count = eng_model_input_count(dev_model_engine(model))};
-    if (call.input_count > WARM_INPUTS_MAX ||
-        !shapes_declared(dev_model_engine(model), inputs, call.input_count)) {
+    const size_t count = eng_model_input_count(dev_model_engine(model));
+    if (count > WARM_INPUTS_MAX || !shapes_declared(dev_model_engine(model), inputs, count)) {
         return;
     }
-    uint64_t key = shape_key(&call);
-    if (dev_model_session_take(model, memory_bytes_max, key, &session, &error) != BASE_OK) {
+    struct dev_model_plan plan = {.memory_bytes_max = memory_bytes_max};
+    plan.key = dev_model_shapes_key(inputs, count, &plan);
+    if (dev_model_session_take(model, &plan, &session, &error) != BASE_OK) {
         return;
     }
-    bool planned = session_plan(session, inputs, call.input_count, &error) == BASE_OK;
-    dev_model_session_give(model, session, memory_bytes_max, key, planned);
+    bool planned = dev_model_session_plan(session, inputs, count, NULL, &error) == BASE_OK;
+    dev_model_session_give(model, session, &plan, planned);
 }
 
 // --- the table
@@ -162,6 +162,7 @@ struct dev_model_port dev_model_store_port(struct dev_model_store *store)
     return (struct dev_model_port){
         .ctx = store,
         .train = &dev_model_train_port,
+        .sessions = &dev_model_session_port,
         .get = port_get,
         .unref = dev_model_unref,
         .port_count = port_count,

@@ -4,10 +4,17 @@
 #include "model/model_store.h"
 
 #include "base/check.h"
+#include "base/clock.h"
+#include "base/hash.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+#define COPY_BYTES ((size_t)4 << 20) // of a file between two looks at the limits
+#define WAIT_US    20000u            // for another's load between two looks at them
 
 enum model_state { MODEL_LOADING, MODEL_READY, MODEL_FAILED };
 
@@ -16,7 +23,8 @@ struct idle {
     struct idle *next;
     struct eng_session *session;
     size_t memory_bytes_max;
-    uint64_t shape_key;
+    uint64_t key;
+    bool apart;
     uint64_t used; // tick
     size_t bytes;
 };
@@ -40,8 +48,8 @@ struct dev_model {
 
 struct dev_model_store {
     size_t bytes_max;
-    struct wire_hasher hasher; // sha256 NULL: files are not hashed
-    pthread_mutex_t lock;      // guards what follows
+    struct dev_model_hasher hasher; // sha256 NULL: files are not hashed
+    pthread_mutex_t lock;           // guards what follows
     pthread_cond_t changed;
     struct dev_model *models;
     uint64_t tick;
@@ -61,13 +69,17 @@ enum base_status dev_model_store_new(size_t bytes_max, struct dev_model_store **
         return BASE_ERR_NOMEM;
     }
     store->bytes_max = bytes_max != 0 ? bytes_max : DEV_MODEL_STORE_BYTES;
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC); // the clock of limits
     pthread_mutex_init(&store->lock, NULL);
-    pthread_cond_init(&store->changed, NULL);
+    pthread_cond_init(&store->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     *out_store = store;
     return BASE_OK;
 }
 
-void dev_model_store_prove(struct dev_model_store *store, const struct wire_hasher *hasher)
+void dev_model_store_prove(struct dev_model_store *store, const struct dev_model_hasher *hasher)
 {
     base_assert(store->models == NULL); // not in use yet
     store->hasher = *hasher;
@@ -222,7 +234,7 @@ static struct dev_model *model_find(struct dev_model_store *store, const struct 
 static void ref_drop(struct dev_model_store *store, struct dev_model *model, struct doomed *doomed)
 {
     base_check(model->refs > 0);
-    base_assert(model->state != MODEL_LOADING); // who loads it holds it
+    base_assert(model->state != MODEL_LOADING || model->refs > 1); // who loads it holds it
     model->refs--;
     store->stats.held -= model->refs == 0 && model->state == MODEL_READY;
     if (model->refs == 0 && model->state == MODEL_FAILED) {
@@ -231,35 +243,57 @@ static void ref_drop(struct dev_model_store *store, struct dev_model *model, str
     }
 }
 
-// Is the copy of a file what its digest says?
-static bool is_proven(const struct dev_model *model)
+bool dev_model_may_go_on(const struct eng_run_options *limits)
 {
-    const struct wire_hasher *hasher = &model->store->hasher;
-    struct wire_sha256 digest;
-    if (hasher->sha256 == NULL) {
+    if (limits == NULL) {
         return true;
     }
-    hasher->sha256(hasher->ctx, model->bytes, model->size, &digest);
-    return wire_sha256_equal(&digest, &model->digest);
+    bool stopped = limits->stop != NULL && atomic_load_explicit(limits->stop, memory_order_relaxed);
+    return !stopped && (limits->deadline_us == 0 || base_clock_mono_us() < limits->deadline_us);
+}
+
+static enum base_status ended(struct base_error *error)
+{
+    return base_error_set(error, BASE_ERR_TIMEOUT, "loading the model was ended");
+}
+
+// Is the copy of a file what its digest says?
+static enum base_status prove(const struct dev_model *model, const struct eng_run_options *limits,
+                              struct base_error *error)
+{
+    const struct dev_model_hasher *hasher = &model->store->hasher;
+    struct wire_sha256 digest;
+    if (hasher->sha256 == NULL) {
+        return BASE_OK;
+    }
+    if (!hasher->sha256(hasher->ctx, dev_model_bytes(model), limits, &digest)) {
+        return ended(error);
+    }
+    return wire_sha256_equal(&digest, &model->digest)
+               ? BASE_OK
+               : base_error_set(error, BASE_ERR_HASH, "the model's file is damaged");
 }
 
 // Reads the file; without the lock.
-static enum base_status model_load(struct dev_model *model, const void *bytes,
+static enum base_status model_load(struct dev_model *model, const struct dev_model_file *file,
                                    struct base_error *error)
 {
+    const struct eng_model_options options = {.limits = file->limits};
     base_assert(model->bytes == NULL && model->engine == NULL);
-    void *copy = malloc(model->size > 0 ? model->size : 1);
+    uint8_t *copy = malloc(model->size > 0 ? model->size : 1);
     if (copy == NULL) {
         return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
     }
-    if (model->size > 0) {
-        memcpy(copy, bytes, model->size);
-    }
     model->bytes = copy;
-    if (!is_proven(model)) {
-        return base_error_set(error, BASE_ERR_HASH, "the model's file is damaged");
+    for (size_t at = 0; at < model->size; at += COPY_BYTES) {
+        const size_t left = model->size - at;
+        if (!dev_model_may_go_on(file->limits)) {
+            return ended(error);
+        }
+        memcpy(copy + at, (const uint8_t *)file->bytes + at, left < COPY_BYTES ? left : COPY_BYTES);
     }
-    return eng_model_load_memory(copy, model->size, NULL, &model->engine, error);
+    BASE_TRY(prove(model, file->limits, error));
+    return eng_model_load_memory(copy, model->size, &options, &model->engine, error);
 }
 
 // A new model in the list, LOADING, with the caller's reference and its bytes counted.
@@ -324,27 +358,43 @@ static void load_end(struct dev_model_store *store, struct dev_model *model,
     pthread_cond_broadcast(&store->changed);
 }
 
-enum base_status dev_model_store_get(struct dev_model_store *store,
-                                     const struct dev_model_file *file,
-                                     struct dev_model **out_model, struct base_error *error)
+// With the lock held: until the load of another is over. TIMEOUT: one's own limits ended the wait.
+static enum base_status load_wait(struct dev_model_store *store, const struct dev_model *model,
+                                  const struct eng_run_options *limits, struct base_error *error)
 {
-    struct base_error local = {0};
+    base_assert(model->refs > 0);
+    while (model->state == MODEL_LOADING) {
+        if (limits == NULL) {
+            pthread_cond_wait(&store->changed, &store->lock);
+            continue;
+        }
+        if (!dev_model_may_go_on(limits)) {
+            return ended(error);
+        }
+        const uint64_t until_us = base_clock_mono_us() + WAIT_US;
+        const struct timespec until = {.tv_sec = (time_t)(until_us / 1000000),
+                                       .tv_nsec = (long)(until_us % 1000000) * 1000};
+        (void)pthread_cond_timedwait(&store->changed, &store->lock, &until);
+    }
+    return BASE_OK;
+}
+
+static enum base_status get_once(struct dev_model_store *store, const struct dev_model_file *file,
+                                 struct dev_model **out_model, struct base_error *error)
+{
     struct doomed doomed = {0};
     enum base_status status = BASE_OK;
-    error = error != NULL ? error : &local;
     pthread_mutex_lock(&store->lock);
     struct dev_model *model = model_find(store, file->digest);
     if (model != NULL) {
         store->stats.held += model->refs == 0;
         model->refs++;
-        while (model->state == MODEL_LOADING) {
-            pthread_cond_wait(&store->changed, &store->lock);
-        }
+        status = load_wait(store, model, file->limits, error);
     } else {
         status = model_add(store, file, &doomed, &model, error);
         if (status == BASE_OK) {
             pthread_mutex_unlock(&store->lock);
-            status = model_load(model, file->bytes, error);
+            status = model_load(model, file, error);
             pthread_mutex_lock(&store->lock);
             load_end(store, model, status, error);
         }
@@ -353,6 +403,8 @@ enum base_status dev_model_store_get(struct dev_model_store *store,
         status = model->failure;
         *error = model->error;
         ref_drop(store, model, &doomed);
+    } else if (model != NULL && model->state == MODEL_LOADING) {
+        ref_drop(store, model, &doomed); // one's own limits ended the wait
     } else if (status == BASE_OK) {
         base_assert(model->state == MODEL_READY);
         model->used = ++store->tick;
@@ -360,6 +412,19 @@ enum base_status dev_model_store_get(struct dev_model_store *store,
     }
     pthread_mutex_unlock(&store->lock);
     doomed_free(&doomed);
+    return status;
+}
+
+enum base_status dev_model_store_get(struct dev_model_store *store,
+                                     const struct dev_model_file *file,
+                                     struct dev_model **out_model, struct base_error *error)
+{
+    struct base_error local = {0};
+    enum base_status status = BASE_ERR_TIMEOUT;
+    error = error != NULL ? error : &local;
+    do {
+        status = get_once(store, file, out_model, error);
+    } while (status == BASE_ERR_TIMEOUT && dev_model_may_go_on(file->limits)); // another's ended
     return status;
 }
 
@@ -390,12 +455,29 @@ struct base_span dev_model_bytes(const struct dev_model *model)
 
 // --- sessions ------------------------------------------------------------------------------------
 
-// With the lock held: a waiting session of this limit and key leaves the list; NULL: there is none.
-static struct idle *idle_take(struct dev_model *model, size_t memory_bytes_max, uint64_t shape_key)
+uint64_t dev_model_shapes_key(const struct eng_array *inputs, size_t count,
+                              const struct dev_model_plan *plan)
+{
+    uint64_t key = plan->one_piece ? base_hash64_seed("one", 3, 0) : 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct eng_desc *desc = &inputs[i].desc;
+        base_assert(desc->rank <= ENG_RANK_MAX);
+        uint32_t kind[2] = {desc->dtype, desc->rank};
+        key = base_hash64_seed(kind, sizeof(kind), key);
+        key = base_hash64_seed(desc->dims, desc->rank * sizeof(int64_t), key);
+    }
+    for (size_t i = 0; i < plan->value_count; i++) {
+        key = base_hash64_seed(plan->values[i], strlen(plan->values[i]) + 1, key);
+    }
+    return key;
+}
+
+// With the lock held: a waiting session of this plan leaves the list; NULL: there is none.
+static struct idle *idle_take(struct dev_model *model, const struct dev_model_plan *plan)
 {
     for (struct idle **at = &model->idle; *at != NULL; at = &(*at)->next) {
         struct idle *idle = *at;
-        if (idle->memory_bytes_max == memory_bytes_max && idle->shape_key == shape_key) {
+        if (idle->memory_bytes_max == plan->memory_bytes_max && idle->key == plan->key) {
             *at = idle->next;
             base_assert(model->store->stats.idle > 0);
             model->store->stats.idle--;
@@ -406,25 +488,47 @@ static struct idle *idle_take(struct dev_model *model, size_t memory_bytes_max, 
     return NULL;
 }
 
-enum base_status dev_model_session_take(struct dev_model *model, size_t memory_bytes_max,
-                                        uint64_t shape_key, struct eng_session **out_session,
-                                        struct base_error *error)
+// A session on the model's graph, or on one of its own where nothing is folded.
+static enum base_status session_new(const struct dev_model *model, struct dev_model_plan *plan,
+                                    struct eng_session **out_session, struct base_error *error)
+{
+    const struct eng_session_options options = {.threads = 1,
+                                                .no_search = true,
+                                                .one_piece = plan->one_piece,
+                                                .values = plan->values,
+                                                .value_count = (uint32_t)plan->value_count,
+                                                .memory_bytes_max = plan->memory_bytes_max};
+    base_assert(plan->value_count <= ENG_ASKED_MAX);
+    enum base_status status = eng_session_new(model->engine, &options, out_session, error);
+    plan->apart = status == BASE_ERR_CONFLICT;
+    if (!plan->apart) {
+        return status;
+    }
+    const struct eng_model_options loading = {.keep_batch_norm = true, .limits = plan->limits};
+    struct eng_model *whole = NULL;
+    BASE_TRY(eng_model_load_memory(model->bytes, model->size, &loading, &whole, error));
+    status = eng_session_new(whole, &options, out_session, error);
+    eng_model_unref(whole); // the session has its own reference
+    return status;
+}
+
+enum base_status dev_model_session_take(struct dev_model *model, struct dev_model_plan *plan,
+                                        struct eng_session **out_session, struct base_error *error)
 {
     struct dev_model_store *store = model->store;
     pthread_mutex_lock(&store->lock);
     base_assert(model->refs > 0 && model->state == MODEL_READY);
     model->used = ++store->tick;
-    struct idle *idle = idle_take(model, memory_bytes_max, shape_key);
+    struct idle *idle = idle_take(model, plan);
     store->stats.sessions += idle == NULL;
     pthread_mutex_unlock(&store->lock);
     if (idle != NULL) {
         *out_session = idle->session;
+        plan->apart = idle->apart;
         free(idle);
         return BASE_OK;
     }
-    const struct eng_session_options options = {
-        .threads = 1, .no_search = true, .memory_bytes_max = memory_bytes_max};
-    return eng_session_new(model->engine, &options, out_session, error);
+    return session_new(model, plan, out_session, error);
 }
 
 // The weights a model packed count with it from now on.
@@ -437,7 +541,7 @@ static void packed_note(struct dev_model_store *store, struct dev_model *model, 
 }
 
 void dev_model_session_give(struct dev_model *model, struct eng_session *session,
-                            size_t memory_bytes_max, uint64_t shape_key, bool reusable)
+                            const struct dev_model_plan *plan, bool reusable)
 {
     struct dev_model_store *store = model->store;
     struct doomed doomed = {0};
@@ -449,14 +553,18 @@ void dev_model_session_give(struct dev_model *model, struct eng_session *session
         eng_session_free(session);
     }
     pthread_mutex_lock(&store->lock);
-    packed_note(store, model, stats.packed_bytes);
+    if (!plan->apart) {
+        packed_note(store, model, stats.packed_bytes);
+    }
     if (idle != NULL) {
         *idle = (struct idle){.next = model->idle,
                               .session = session,
-                              .memory_bytes_max = memory_bytes_max,
-                              .shape_key = shape_key,
+                              .memory_bytes_max = plan->memory_bytes_max,
+                              .key = plan->key,
+                              .apart = plan->apart,
                               .used = ++store->tick,
-                              .bytes = stats.arena_bytes + stats.plan_bytes};
+                              .bytes = stats.arena_bytes + stats.plan_bytes +
+                                       (plan->apart ? stats.packed_bytes : 0)};
         model->idle = idle;
         store->stats.idle++;
         store->stats.bytes += idle->bytes;

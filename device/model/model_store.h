@@ -22,12 +22,14 @@
 
 #include "model/model_port.h"
 #include "base/span.h"
-#include "wire/hash_tree.h"
 
 #define DEV_MODEL_STORE_BYTES ((size_t)256 << 20) // default of bytes_max
 #define DEV_MODEL_IDLE_MAX    8                   // sessions that wait, of all models
 
 struct dev_model_store;
+
+// Do the limits let a load go on? NULL: there are none.
+bool dev_model_may_go_on(const struct eng_run_options *limits);
 
 // `bytes_max` 0: DEV_MODEL_STORE_BYTES. NOMEM.
 BASE_NODISCARD enum base_status dev_model_store_new(size_t bytes_max,
@@ -36,13 +38,20 @@ void dev_model_store_free(struct dev_model_store *store); // accepts NULL
 // From now on the copy of a file is hashed before it is loaded: dev_model_store_get answers HASH
 // for one that is not what its digest says. `hasher` is copied; what it points to must outlive the
 // store. Called before the store is shared.
-void dev_model_store_prove(struct dev_model_store *store, const struct wire_hasher *hasher);
+struct dev_model_hasher {
+    void *ctx;
+    // False: the limits (dev_model_may_go_on, asked between pieces) ended it.
+    bool (*sha256)(void *ctx, struct base_span bytes, const struct eng_run_options *go_on,
+                   struct wire_sha256 *out);
+};
+void dev_model_store_prove(struct dev_model_store *store, const struct dev_model_hasher *hasher);
 
 // Lets go of what is not in use, as if this were the limit: for the time between runs, or when
 // memory is scarce.
 void dev_model_store_trim(struct dev_model_store *store, size_t bytes_max);
 
-// As dev_model_port.get. TOO_LARGE: over bytes_max by itself.
+// As dev_model_port.get. TOO_LARGE: over bytes_max by itself. Who waits for another's load waits
+// within its own limits, and loads itself where the other's ended.
 BASE_NODISCARD enum base_status dev_model_store_get(struct dev_model_store *store,
                                                     const struct dev_model_file *file,
                                                     struct dev_model **out_model,
@@ -56,19 +65,44 @@ BASE_NODISCARD enum base_status dev_model_result_copy(const struct dev_model_pla
                                                       size_t index, const struct eng_array *result,
                                                       struct base_error *error);
 
+// What makes sessions alike.
+struct dev_model_plan {
+    size_t memory_bytes_max;   // as in struct eng_session_options
+    uint64_t key;              // made from the inputs' types and shapes and what else is below
+    const char *const *values; // as in struct eng_session_options
+    size_t value_count;
+    bool one_piece;                       // likewise
+    bool apart;                           // filled in: the session has a graph of its own
+    const struct eng_run_options *limits; // where the file must be read again; NULL: none
+};
+
 // A session with one thread and without search, so that results repeat themselves and no processor
-// time goes into measuring: one that waits and was given with the same `shape_key` (a number made
-// from the inputs' types and shapes), or a new one. The codes of eng_session_new.
+// time goes into measuring: one that waits and was given with the same plan, or a new one. Where a
+// value is asked for that was folded away, it has a graph of its own, in which nothing is. The
+// codes of eng_session_new and of dev_model_port.get.
 BASE_NODISCARD enum base_status dev_model_session_take(struct dev_model *model,
-                                                       size_t memory_bytes_max, uint64_t shape_key,
+                                                       struct dev_model_plan *plan,
                                                        struct eng_session **out_session,
                                                        struct base_error *error);
 // Takes the session back. It waits for the next run when it is `reusable` (its last run ended well)
 // and its plan hangs on shapes alone: where contents decide, every run plans anew, so that its work
 // does not hang on what ran before.
 void dev_model_session_give(struct dev_model *model, struct eng_session *session,
-                            size_t memory_bytes_max, uint64_t shape_key, bool reusable);
+                            const struct dev_model_plan *plan, bool reusable);
+// A number of types and shapes and of names, for dev_model_plan.key.
+uint64_t dev_model_shapes_key(const struct eng_array *inputs, size_t count,
+                              const struct dev_model_plan *plan);
 
+// One run of a session that the caller took: sets the inputs, runs, copies what is wanted. The
+// codes of dev_model_port.call. `out_ran`: its plan is good for another run.
+BASE_NODISCARD enum base_status dev_model_session_run(struct eng_session *session,
+                                                      struct dev_model_call *call, bool *out_ran,
+                                                      struct base_error *error);
+// Plans it for these types and shapes. The codes of eng_session_prepare_within.
+BASE_NODISCARD enum base_status dev_model_session_plan(struct eng_session *session,
+                                                       const struct eng_array *inputs, size_t count,
+                                                       const struct eng_run_options *limits,
+                                                       struct base_error *error);
 // As dev_model_port.call, on a session of the model.
 BASE_NODISCARD enum base_status dev_model_run(struct dev_model *model, struct dev_model_call *call,
                                               struct base_error *error);

@@ -8,14 +8,14 @@
 #include "base/check.h"
 
 static enum base_status trainer_make(const struct dev_model *model,
-                                     const struct eng_trainer_options *options,
+                                     const struct dev_train_want *want,
                                      struct eng_trainer **out_trainer, struct base_error *error)
 {
-    const struct eng_model_options loading = {.keep_batch_norm = true};
+    const struct eng_model_options loading = {.keep_batch_norm = true, .limits = &want->limits};
     struct base_span file = dev_model_bytes(model);
     struct eng_model *engine = NULL;
     BASE_TRY(eng_model_load_memory(file.data, file.size, &loading, &engine, error));
-    enum base_status status = eng_trainer_new(engine, options, out_trainer, error);
+    enum base_status status = eng_trainer_new(engine, want->options, out_trainer, error);
     eng_model_unref(engine); // the trainer has its own reference
     return status;
 }

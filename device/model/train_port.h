@@ -20,11 +20,16 @@ struct dev_train_call {
     uint64_t work;                // done, also by a call that failed
 };
 
+// What is made.
+struct dev_train_want {
+    const struct eng_trainer_options *options;
+    struct eng_run_options limits; // when reading the model's file ends
+};
+
 struct dev_train_port {
     // A trainer of the model, whose BatchNormalization stays as the file has it. The codes of
     // eng_trainer_new and of dev_model_port.get.
-    enum base_status (*make)(const struct dev_model *model,
-                             const struct eng_trainer_options *options,
+    enum base_status (*make)(const struct dev_model *model, const struct dev_train_want *want,
                              struct eng_trainer **out_trainer, struct base_error *error);
     void (*free)(struct eng_trainer *trainer); // accepts NULL
     // The codes of eng_trainer_step, and of `place`.

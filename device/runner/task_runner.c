@@ -253,7 +253,7 @@ static void models_load(struct dev_model_store *store, const struct dev_vm_job *
     size_t most = vm->model_memory_max != 0 ? vm->model_memory_max : DEV_VM_MODEL_MEMORY;
     for (uint32_t i = 0; i < vm->model_count; i++) {
         const struct dev_vm_model *model = &vm->models[i];
-        const struct dev_model_file file = {&model->digest, model->bytes, model->size};
+        const struct dev_model_file file = {&model->digest, model->bytes, model->size, NULL};
         struct dev_model *loaded = NULL;
         if (dev_model_store_get(store, &file, &loaded, NULL) == BASE_OK) {
             dev_model_warm(loaded, most);

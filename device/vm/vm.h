@@ -61,6 +61,7 @@
 #define DEV_VM_CLOUD_DEADLINE_MS 1000 // of walle.cloud.infer that names none
 #define DEV_VM_MODEL_PORTS_MAX   64   // inputs, and outputs, of a model a script runs
 #define DEV_VM_TRAINERS_MAX      4    // that a run makes
+#define DEV_VM_SESSIONS_MAX      8    // that a run has open
 #define DEV_VM_TRAIN_NAMES_MAX   64   // names or beginnings of names in `freeze`, and in `train`
 #define DEV_VM_WORK_PER_UNIT     1024 // multiplications or elements of a model for one budget unit
 #define DEV_VM_LOAD_PER_UNIT     1024 // bytes of a model file for one budget unit

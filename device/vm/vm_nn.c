@@ -1,10 +1,13 @@
 // The module `walle.nn`: a script runs models of its version, through the port its host gives
-// (model/model_port.h). Runs on the VM's thread.
+// (model/model_port.h): here, as they are called; nn/nn_session.c has those planned for fixed
+// shapes. Runs on the VM's thread.
 //
 // No exception may jump over a call of the port: meanwhile nothing of MicroPython's is called but
 // the allocator that gives NULL. What the port says becomes an exception afterwards.
 #include "vm/vm_nn.h"
 
+#include "base/text/likeness.h"
+#include "model/session_port.h"
 #include "model/train_port.h"
 #include "vm/vm_nn_call.h"
 #include "vm/vm_state.h"
@@ -22,34 +25,49 @@ static const struct dev_model_port *port_of_run(void)
 }
 
 // The reference is the run's, so that it needs no finaliser.
-static struct dev_model *held_model(const struct nn_model_object *object)
+struct dev_model *dev_nn_held(const struct nn_model_object *object)
 {
     return dev_vm_current->models[object->index];
 }
 
-static size_t port_count(const struct nn_model_object *object, bool is_input)
+size_t dev_nn_port_count(const struct nn_model_object *object, bool is_input)
 {
-    return port_of_run()->port_count(held_model(object), is_input);
+    return port_of_run()->port_count(dev_nn_held(object), is_input);
 }
 
-static const struct eng_port_info *port_at(const struct nn_model_object *object, bool is_input,
-                                           size_t index)
+const struct eng_port_info *dev_nn_port(const struct nn_model_object *object, bool is_input,
+                                        size_t index)
 {
-    return port_of_run()->port(held_model(object), is_input, index);
+    return port_of_run()->port(dev_nn_held(object), is_input, index);
 }
 
-// Raises ValueError.
-static size_t port_find(const struct nn_model_object *object, bool is_input, mp_obj_t name_in)
+// One past the last: there is none of this name.
+static size_t port_index(const struct nn_model_object *object, bool is_input, const char *name)
+{
+    size_t count = dev_nn_port_count(object, is_input);
+    size_t i = 0;
+    while (i < count && strcmp(dev_nn_port(object, is_input, i)->name, name) != 0) {
+        i++;
+    }
+    return i;
+}
+
+size_t dev_nn_port_find(const struct nn_model_object *object, bool is_input, mp_obj_t name_in)
 {
     const char *name = mp_obj_str_get_str(name_in);
-    size_t count = port_count(object, is_input);
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(port_at(object, is_input, i)->name, name) == 0) {
-            return i;
-        }
+    struct base_nearest near = base_nearest_to(base_str_of(name));
+    size_t index = port_index(object, is_input, name);
+    size_t count = dev_nn_port_count(object, is_input);
+    if (index < count) {
+        return index;
     }
-    mp_raise_msg_varg(&mp_type_ValueError, MP_ERROR_TEXT("walle.nn: the model has no %s \"%s\""),
-                      is_input ? "input" : "output", name);
+    for (size_t i = 0; i < count; i++) {
+        base_nearest_offer(&near, dev_nn_port(object, is_input, i)->name);
+    }
+    mp_raise_msg_varg(&mp_type_ValueError,
+                      MP_ERROR_TEXT("walle.nn: the model has no %s \"%s\"%s%s%s"),
+                      is_input ? "input" : "output", name, near.found != NULL ? "; near is \"" : "",
+                      near.found != NULL ? near.found : "", near.found != NULL ? "\"" : "");
 }
 
 struct base_str dev_nn_name(uint32_t model)
@@ -69,6 +87,12 @@ void dev_vm_models_finish(struct dev_vm *vm)
         vm->trainers[i] = NULL;
     }
     vm->trainer_count = 0;
+    for (uint32_t i = 0; i < DEV_VM_SESSIONS_MAX; i++) { // likewise
+        if (vm->sessions[i] != NULL) {
+            vm->job->model_port->sessions->close(vm->sessions[i]);
+            vm->sessions[i] = NULL;
+        }
+    }
     for (uint32_t i = 0; i < vm->job->model_count; i++) {
         if (vm->models[i] != NULL) {
             vm->job->model_port->unref(vm->models[i]);
@@ -123,19 +147,19 @@ static mp_obj_t load(mp_obj_t name_in)
     }
     if (vm->models[index] == NULL) {
         const struct dev_model_port *port = job->model_port;
-        const struct dev_model_file file = {&model->digest, model->bytes, model->size};
+        const struct eng_run_options limits = dev_nn_limits(vm);
+        const struct dev_model_file file = {&model->digest, model->bytes, model->size, &limits};
         struct base_error error = {.status = BASE_OK};
         vm->away = true;
         enum base_status status = port->get(port->ctx, &file, &vm->models[index], &error);
         vm->away = false;
-        if (status != BASE_OK) {
-            dev_nn_raise(name, status, &error);
-        }
+        dev_nn_charge(name, 0, status, &error);
     }
     struct nn_model_object *object = mp_obj_malloc(struct nn_model_object, &dev_vm_model_type);
     object->index = index;
     // Each time: a script may catch it and ask again.
-    if (port_count(object, true) > PORTS_MAX || port_count(object, false) > PORTS_MAX) {
+    if (dev_nn_port_count(object, true) > PORTS_MAX ||
+        dev_nn_port_count(object, false) > PORTS_MAX) {
         mp_raise_msg_varg(&mp_type_ValueError,
                           MP_ERROR_TEXT("%.*s: more than %d inputs or outputs"), (int)name.size,
                           name.data, PORTS_MAX);
@@ -152,19 +176,18 @@ static mp_obj_t str_object(const char *text)
 }
 
 // (name, dtype, shape); None where the file does not say.
-static mp_obj_t port_object(const struct eng_port_info *port)
+mp_obj_t dev_nn_port_object(mp_obj_t name, const struct eng_desc *desc, bool has_shape)
 {
-    mp_obj_t items[3] = {str_object(port->name), mp_const_none, mp_const_none};
-    if (port->desc.dtype != ENG_UNDEFINED) {
-        items[1] = str_object(dev_vm_dtype_name(port->desc.dtype));
+    mp_obj_t items[3] = {name, mp_const_none, mp_const_none};
+    if (desc->dtype != ENG_UNDEFINED) {
+        items[1] = str_object(dev_vm_dtype_name(desc->dtype));
     }
-    if (port->has_shape) {
+    if (has_shape) {
         mp_obj_t dims[ENG_RANK_MAX];
-        for (uint32_t d = 0; d < port->desc.rank; d++) {
-            dims[d] =
-                port->desc.dims[d] < 0 ? mp_const_none : mp_obj_new_int_from_ll(port->desc.dims[d]);
+        for (uint32_t d = 0; d < desc->rank; d++) {
+            dims[d] = desc->dims[d] < 0 ? mp_const_none : mp_obj_new_int_from_ll(desc->dims[d]);
         }
-        items[2] = mp_obj_new_tuple(port->desc.rank, dims);
+        items[2] = mp_obj_new_tuple(desc->rank, dims);
     }
     return mp_obj_new_tuple(3, items);
 }
@@ -172,9 +195,10 @@ static mp_obj_t port_object(const struct eng_port_info *port)
 static mp_obj_t ports_object(const struct nn_model_object *object, bool is_input)
 {
     mp_obj_t ports[PORTS_MAX];
-    size_t count = port_count(object, is_input);
+    size_t count = dev_nn_port_count(object, is_input);
     for (size_t i = 0; i < count; i++) {
-        ports[i] = port_object(port_at(object, is_input, i));
+        const struct eng_port_info *port = dev_nn_port(object, is_input, i);
+        ports[i] = dev_nn_port_object(str_object(port->name), &port->desc, port->has_shape);
     }
     return mp_obj_new_tuple(count, ports);
 }
@@ -184,10 +208,8 @@ static mp_obj_t ports_object(const struct nn_model_object *object, bool is_input
 // One call: what goes in, what is asked for, what comes out.
 struct call {
     const struct nn_model_object *object;
-    const struct dev_vm_tensor *inputs[PORTS_MAX];
-    size_t input_count;
-    uint8_t wanted[PORTS_MAX]; // numbers of outputs
-    size_t wanted_count;
+    struct nn_inputs inputs;
+    struct nn_wanted wanted;
     struct nn_results results;
 };
 
@@ -221,9 +243,23 @@ struct eng_array dev_nn_array(const struct dev_vm_tensor *tensor)
     return array;
 }
 
-size_t dev_nn_memory(const struct dev_vm *vm)
+size_t dev_nn_memory(const struct dev_vm *vm, uint32_t but)
 {
-    return vm->job->model_memory_max != 0 ? vm->job->model_memory_max : DEV_VM_MODEL_MEMORY;
+    const struct dev_vm_job *job = vm->job;
+    size_t left = job->model_memory_max != 0 ? job->model_memory_max : DEV_VM_MODEL_MEMORY;
+    for (uint32_t i = 0; i < vm->trainer_count; i++) {
+        struct eng_trainer_stats stats = {0};
+        if (i != but) {
+            job->model_port->train->stats(vm->trainers[i], &stats);
+        }
+        left = left > stats.memory_bytes ? left - stats.memory_bytes : 1;
+    }
+    for (uint32_t i = 0; i < DEV_VM_SESSIONS_MAX; i++) {
+        const struct dev_session *session = vm->sessions[i];
+        size_t bytes = session != NULL ? job->model_port->sessions->bytes(session) : 0;
+        left = left > bytes ? left - bytes : 1;
+    }
+    return left;
 }
 
 struct eng_run_options dev_nn_limits(struct dev_vm *vm)
@@ -255,22 +291,24 @@ static enum base_status port_call(struct call *call, uint64_t *out_work, struct 
 {
     struct dev_vm *vm = dev_vm_current;
     struct eng_array inputs[PORTS_MAX];
-    call->results.wanted = call->wanted;
-    for (size_t i = 0; i < call->input_count; i++) {
-        inputs[i] = dev_nn_array(call->inputs[i]);
+    call->results.wanted = call->wanted.numbers;
+    for (size_t i = 0; i < call->inputs.count; i++) {
+        inputs[i] = dev_nn_array(call->inputs.tensors[i]);
     }
     struct dev_model_call port_call = {
         .inputs = inputs,
-        .input_count = call->input_count,
-        .wanted = call->wanted,
-        .wanted_count = call->wanted_count,
-        .memory_bytes_max = dev_nn_memory(vm),
+        .input_count = call->inputs.count,
+        .values = call->wanted.values,
+        .value_count = call->wanted.value_count,
+        .wanted = call->wanted.numbers,
+        .wanted_count = call->wanted.count,
+        .memory_bytes_max = dev_nn_memory(vm, DEV_NN_ALL),
         .limits = dev_nn_limits(vm),
         .place = {dev_nn_place, &call->results},
     };
     dev_vm_model_begins(vm);
     vm->away = true;
-    enum base_status status = port_of_run()->call(held_model(call->object), &port_call, error);
+    enum base_status status = port_of_run()->call(dev_nn_held(call->object), &port_call, error);
     vm->away = false;
     dev_vm_model_ends(vm);
     *out_work = port_call.work;
@@ -307,55 +345,63 @@ const struct dev_vm_tensor *dev_nn_input(const struct eng_port_info *port, mp_ob
     return dev_vm_tensor_of(value, port->desc.dtype);
 }
 
+void dev_nn_inputs_placed(const struct nn_model_object *model, size_t count, size_t named,
+                          const mp_obj_t *args, struct nn_inputs *out)
+{
+    out->count = dev_nn_port_count(model, true);
+    mp_arg_check_num(count, named, out->count, out->count, false);
+    for (size_t i = 0; i < count; i++) {
+        out->tensors[i] = dev_nn_input(dev_nn_port(model, true, i), args[i]);
+    }
+}
+
 // m(x, ...): a tensor, or a tuple of them when the model has several outputs.
 static mp_obj_t model_call(mp_obj_t self, size_t count, size_t named, const mp_obj_t *args)
 {
     struct call call = {.object = MP_OBJ_TO_PTR(self)};
-    call.input_count = port_count(call.object, true);
-    mp_arg_check_num(count, named, call.input_count, call.input_count, false);
-    for (size_t i = 0; i < count; i++) {
-        call.inputs[i] = dev_nn_input(port_at(call.object, true, i), args[i]);
-    }
-    call.wanted_count = port_count(call.object, false);
-    for (size_t i = 0; i < call.wanted_count; i++) {
-        call.wanted[i] = (uint8_t)i;
-    }
+    dev_nn_inputs_placed(call.object, count, named, args, &call.inputs);
+    dev_nn_choose(call.object, mp_const_none, &call.wanted);
     call_run(&call);
-    if (call.wanted_count == 1) {
+    if (call.wanted.count == 1) {
         return result_object(&call, 0);
     }
     mp_obj_t results[PORTS_MAX];
-    for (size_t i = 0; i < call.wanted_count; i++) {
+    for (size_t i = 0; i < call.wanted.count; i++) {
         results[i] = result_object(&call, i);
     }
-    return mp_obj_new_tuple(call.wanted_count, results);
+    return mp_obj_new_tuple(call.wanted.count, results);
 }
 
 // --- run by name
 
-static void inputs_take(struct call *call, const mp_map_t *given)
+void dev_nn_inputs_named(const struct nn_model_object *model, mp_obj_t dict, struct nn_inputs *out)
 {
-    call->input_count = port_count(call->object, true);
+    if (!mp_obj_is_dict_or_ordereddict(dict)) {
+        mp_raise_TypeError(MP_ERROR_TEXT("walle.nn: run takes a dict of inputs"));
+    }
+    const mp_map_t *given = mp_obj_dict_get_map(dict);
+    out->count = dev_nn_port_count(model, true);
     uint32_t ticks = 0;
     for (size_t i = 0; i < given->alloc && dev_vm_tick(&ticks); i++) {
         if (mp_map_slot_is_filled(given, i)) {
-            size_t index = port_find(call->object, true, given->table[i].key);
-            call->inputs[index] =
-                dev_nn_input(port_at(call->object, true, index), given->table[i].value);
+            size_t index = dev_nn_port_find(model, true, given->table[i].key);
+            out->tensors[index] =
+                dev_nn_input(dev_nn_port(model, true, index), given->table[i].value);
         }
     }
-    for (size_t i = 0; i < call->input_count; i++) {
-        if (call->inputs[i] == NULL) {
+    for (size_t i = 0; i < out->count; i++) {
+        if (out->tensors[i] == NULL) {
             mp_raise_msg_varg(&mp_type_ValueError,
                               MP_ERROR_TEXT("walle.nn: input \"%s\" is not given"),
-                              port_at(call->object, true, i)->name);
+                              dev_nn_port(model, true, i)->name);
         }
     }
 }
 
-static void outputs_choose(struct call *call, mp_obj_t names)
+void dev_nn_choose(const struct nn_model_object *model, mp_obj_t names, struct nn_wanted *out)
 {
-    size_t count = port_count(call->object, false);
+    const size_t outputs = dev_nn_port_count(model, false);
+    size_t count = outputs;
     mp_obj_t *items = NULL;
     if (names != mp_const_none) {
         mp_obj_get_array(names, &count, &items);
@@ -363,26 +409,34 @@ static void outputs_choose(struct call *call, mp_obj_t names)
     if (count > PORTS_MAX) {
         mp_raise_ValueError(MP_ERROR_TEXT("walle.nn: too many outputs"));
     }
-    call->wanted_count = count;
+    out->count = count;
+    out->value_count = 0;
     for (size_t i = 0; i < count; i++) {
-        call->wanted[i] = (uint8_t)(items != NULL ? port_find(call->object, false, items[i]) : i);
+        const char *name = items != NULL ? mp_obj_str_get_str(items[i]) : NULL;
+        size_t index = name != NULL ? port_index(model, false, name) : i;
+        if (index == outputs) { // the engine knows whether the graph has it
+            out->values[out->value_count] = name;
+            index += out->value_count++;
+        }
+        out->numbers[i] = (uint8_t)index;
     }
 }
 
-// m.run({"x": x}, ["y"]): a dict of outputs by name; without the second, all of them.
+// m.run({"x": x}, ["y"]): a dict of outputs, or of any tensors in the graph, by name; without the
+// second, all outputs.
 static mp_obj_t model_run(size_t count, const mp_obj_t *args)
 {
     struct call call = {.object = MP_OBJ_TO_PTR(args[0])};
-    if (!mp_obj_is_dict_or_ordereddict(args[1])) {
-        mp_raise_TypeError(MP_ERROR_TEXT("walle.nn: run takes a dict of inputs"));
-    }
-    inputs_take(&call, mp_obj_dict_get_map(args[1]));
-    outputs_choose(&call, count > 2 ? args[2] : mp_const_none);
+    dev_nn_inputs_named(call.object, args[1], &call.inputs);
+    dev_nn_choose(call.object, count > 2 ? args[2] : mp_const_none, &call.wanted);
     call_run(&call);
-    mp_obj_t results = mp_obj_new_dict(call.wanted_count);
-    for (size_t i = 0; i < call.wanted_count; i++) {
-        mp_obj_dict_store(results, str_object(port_at(call.object, false, call.wanted[i])->name),
-                          result_object(&call, i));
+    const size_t outputs = dev_nn_port_count(call.object, false);
+    mp_obj_t results = mp_obj_new_dict(call.wanted.count);
+    for (size_t i = 0; i < call.wanted.count; i++) {
+        const size_t number = call.wanted.numbers[i];
+        const char *name = number < outputs ? dev_nn_port(call.object, false, number)->name
+                                            : call.wanted.values[number - outputs];
+        mp_obj_dict_store(results, str_object(name), result_object(&call, i));
     }
     return results;
 }
@@ -425,6 +479,7 @@ MP_DEFINE_CONST_OBJ_TYPE(dev_vm_model_type, MP_QSTR_Model, MP_TYPE_FLAG_NONE, pr
 static const mp_rom_map_elem_t nn_globals_table[] = {
     {MP_ROM_QSTR(MP_QSTR___name__), MP_ROM_QSTR(MP_QSTR_nn)},
     {MP_ROM_QSTR(MP_QSTR_load), MP_ROM_PTR(&load_obj)},
+    {MP_ROM_QSTR(MP_QSTR_Session), MP_ROM_PTR(&dev_nn_session_type)},
     {MP_ROM_QSTR(MP_QSTR_tensor), MP_ROM_PTR(&dev_vm_tensor_obj)},
     {MP_ROM_QSTR(MP_QSTR_Tensor), MP_ROM_PTR(&dev_vm_tensor_type)},
     {MP_ROM_QSTR(MP_QSTR_Trainer), MP_ROM_PTR(&dev_nn_trainer_type)},

@@ -59,6 +59,7 @@ struct dev_vm {
     struct dev_model *models[DEV_VM_MODELS_MAX]; // of the job's models, those the script loaded
     struct eng_trainer *trainers[DEV_VM_TRAINERS_MAX]; // that the script made
     uint32_t trainer_count;
+    struct dev_session *sessions[DEV_VM_SESSIONS_MAX]; // that the script has open; NULL: free
     enum wire_cloud_why cloud_why; // of the last walle.cloud.infer; WIRE_CLOUD_COUNT: none yet
     bool cloud_decided;            // walle.cloud.decide was asked, and no call followed it yet
     bool cloud_compared;           // of the last answer it was said whether it is the device's own

@@ -4,7 +4,7 @@
 // That a value is asked for is a use of it after the last node (session.c), as an output is: what a
 // segment computes and somebody uses later lasts, and no fusion takes it away. Called by session.c
 // and session_io.c on the session's thread.
-#include "session/session.h"
+#include "session/segment.h"
 
 #include "base/check.h"
 #include "base/text/likeness.h"
@@ -23,6 +23,37 @@ uint32_t eng_session_output_value(const struct eng_session *session, size_t inde
     index -= graph->output_count;
     base_assert(session->asked_count == 0 || session->asked != NULL);
     return index < session->asked_count ? session->asked[index] : ENG_NONE;
+}
+
+static const struct eng_live *planned(const struct eng_session *session, uint32_t value)
+{
+    const struct eng_live *found = &session->live[value];
+    for (uint32_t s = 0; s < session->segment_count; s++) {
+        const struct eng_segment *segment = session->segments[s];
+        for (uint32_t r = 0; r < segment->result_count; r++) {
+            found = segment->results[r].value == value ? &segment->results[r].live : found;
+        }
+    }
+    return found;
+}
+
+enum base_status eng_session_output_desc(const struct eng_session *session, size_t index,
+                                         struct eng_desc *out_desc, struct base_error *error)
+{
+    const uint32_t value = eng_session_output_value(session, index);
+    if (value == ENG_NONE) {
+        return base_error_set(error, BASE_ERR_NOT_FOUND, "there is no output %zu", index);
+    }
+    const struct eng_live *live = planned(session, value);
+    base_assert(live->type != ENG_VALUE_TENSOR || live->count == 1);
+    if (live->type != ENG_VALUE_TENSOR) {
+        return base_error_set(
+            error, live->type == ENG_VALUE_UNKNOWN ? BASE_ERR_CONFLICT : BASE_ERR_UNSUPPORTED,
+            "output '%.60s' is not planned, or no tensor",
+            session->model->graph->values[value].name);
+    }
+    *out_desc = live->items[0].desc;
+    return BASE_OK;
 }
 
 static uint32_t value_of(const struct eng_graph *graph, const char *name)
@@ -67,7 +98,8 @@ static const char *nearest(const struct eng_graph *graph, const char *name, cons
     const uint32_t count =
         graph->value_count < NAMES_COMPARED_MAX ? graph->value_count : NAMES_COMPARED_MAX;
     for (uint32_t v = 0; v < count; v++) {
-        if (graph->values[v].name != besides && is_there(graph, v)) {
+        const struct eng_value *value = &graph->values[v];
+        if (value->name != besides && (value->is_folded || is_there(graph, v))) {
             base_nearest_offer(&near, graph->values[v].name);
         }
     }

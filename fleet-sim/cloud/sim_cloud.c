@@ -328,7 +328,7 @@ static enum wire_cloud_why computed(struct sim_cloud_run *run, const struct mode
                                     struct dev_vm_cloud_end *out_end)
 {
     const struct dev_model_port port = dev_model_store_port(run->side->cloud->store);
-    const struct dev_model_file file = {&model->digest, model->bytes, model->size};
+    const struct dev_model_file file = {&model->digest, model->bytes, model->size, NULL};
     struct outputs outputs = {.bytes = 0};
     struct base_error error = {.status = BASE_OK};
     struct dev_model *held = NULL;

@@ -25,8 +25,9 @@ TOOL = os.path.join(SOURCE, ".ci", "script-api")
 MODULES = "from walle import np, cv, audio, nn, data, store, cloud\nimport walle\n"
 EVENTS = [("enter", None, 0, {}), ("click", "a", 1000, {"price": 2.0}), ("click", "a", 3000, {"price": 3.5}), ("exit", "b", 4000, {})]
 CLASSES = {"ndarray": "np.zeros(1)", "Tensor": "nn.tensor([1])", "Model": 'nn.load("small.onnx")', "Stream": "data.events()",
-           "Trainer": "trainer"}
-TRAINER = 'trainer = nn.Trainer(nn.load("small.onnx"), loss="mse")\n'  # a run makes four at most
+           "Trainer": "trainer", "Session": "session"}
+TRAINER = 'trainer = nn.Trainer(nn.load("small.onnx"), loss="mse")\n' \
+    'session = nn.Session(nn.load("small.onnx"))\n'  # a run makes four trainers at most, and has eight sessions open
 # Examples whose result is another with NumPy, and why: NUMPY.md has the differences.
 OWN = {"walle.cv.haveImageReader": "opens the file there", "walle.np.asscalar": "gone from NumPy", "walle.np.empty_like": "not defined",
        "walle.np.split": "takes no list there", "walle.np.array_split": "likewise", "walle.np.repmat": "in numpy.matlib", "walle.np.linalg.LinAlgError": "an Exception in 1.24"}

@@ -125,6 +125,22 @@ static inline void nn_wide(struct nn_model *model, uint32_t inputs)
     nn_model_take(model, kit);
 }
 
+// y = relu(normal(convolved)), x [n, 2, 4, 4]: the normalization is folded into the convolution
+static inline void nn_conv_bn(struct nn_model *model)
+{
+    static const float weights[3 * 2] = {1, 2, -1, 0.5F, 0.25F, -2};
+    static const float row[3] = {0.5F, 1, 2};
+    struct onnx_kit *kit = onnx_begin();
+    onnx_input(kit, "x", ENG_F32, -1, 2, 4, 4);
+    onnx_initializer(kit, "w", ENG_F32, ONNX_DIMS(3, 2, 1, 1), weights, sizeof(weights));
+    onnx_initializer(kit, "row", ENG_F32, ONNX_DIMS(3), row, sizeof(row));
+    onnx_node(kit, "Conv", "x w", "convolved");
+    onnx_node(kit, "BatchNormalization", "convolved row row row row", "normal");
+    onnx_node(kit, "Relu", "normal", "y");
+    onnx_output(kit, "y", ENG_F32, -1, 3, 4, 4);
+    nn_model_take(model, kit);
+}
+
 // One node of an operator nobody knows.
 static inline void nn_unknown(struct nn_model *model)
 {

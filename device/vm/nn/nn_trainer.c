@@ -40,20 +40,6 @@ static const struct dev_model *model_of(const struct trainer_object *object)
     return dev_vm_current->models[object->model];
 }
 
-// What all trainers of the run but this one leave of the memory that a model at work may take.
-static size_t memory_left(const struct dev_vm *vm, uint32_t index)
-{
-    size_t left = dev_nn_memory(vm);
-    struct eng_trainer_stats stats;
-    for (uint32_t i = 0; i < vm->trainer_count; i++) {
-        if (i != index) {
-            train_port()->stats(vm->trainers[i], &stats);
-            left = left > stats.memory_bytes ? left - stats.memory_bytes : 1;
-        }
-    }
-    return left;
-}
-
 // --- making --------------------------------------------------------------------------------------
 
 static uint32_t word_of(mp_obj_t given, const char *argument, const char *const *words,
@@ -116,11 +102,10 @@ static mp_obj_t trainer_made(const struct nn_model_object *model,
     if (dev_vm_budget_charge(1 + vm->job->models[model->index].size / DEV_VM_LOAD_PER_UNIT)) {
         dev_vm_over_budget();
     }
+    const struct dev_train_want want = {options, dev_nn_limits(vm)};
     enum base_status status =
-        train_port()->make(model_of(object), options, &vm->trainers[object->index], &error);
-    if (status != BASE_OK) {
-        dev_nn_raise(dev_nn_name(model->index), status, &error);
-    }
+        train_port()->make(model_of(object), &want, &vm->trainers[object->index], &error);
+    dev_nn_charge(dev_nn_name(model->index), 0, status, &error);
     vm->trainer_count++;
     train_port()->stats(held(object), &stats);
     if (dev_vm_budget_charge(stats.parameter_bytes / DEV_VM_COPY_PER_UNIT)) {
@@ -190,7 +175,7 @@ static mp_obj_t trainer_new(const mp_obj_type_t *type, size_t count, size_t name
         .trained_count = trained_take(given[TRAIN].u_obj, trained),
         .batch_statistics =
             word_of(given[NORM].u_obj, "batch_norm", norms, MP_ARRAY_SIZE(norms)) == 1,
-        .memory_bytes_max = memory_left(dev_vm_current, UINT32_MAX),
+        .memory_bytes_max = dev_nn_memory(dev_vm_current, DEV_NN_ALL),
     };
     return trainer_made(model, &options);
 }
@@ -332,7 +317,7 @@ static void call_run(const struct examples *examples, size_t count, struct dev_t
                                      .input_count = count,
                                      .target = examples->target != NULL ? &target : NULL,
                                      .limits = &limits};
-    call->memory_bytes_max = memory_left(vm, object->index);
+    call->memory_bytes_max = dev_nn_memory(vm, object->index);
     enum base_status status = train_port()->call(held(object), call, &error);
     dev_nn_charge(dev_nn_name(object->model), call->work, status, &error);
 }

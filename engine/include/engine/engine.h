@@ -154,6 +154,11 @@ BASE_NODISCARD enum base_status eng_session_run(struct eng_session *session,
 BASE_NODISCARD enum base_status eng_session_output(struct eng_session *session, size_t index,
                                                    struct eng_array *out_array,
                                                    struct base_error *error);
+// Type and shape of an output as the plan has it; before a run, too. CONFLICT: nothing planned
+// makes it. NOT_FOUND, UNSUPPORTED: as eng_session_output.
+BASE_NODISCARD enum base_status eng_session_output_desc(const struct eng_session *session,
+                                                        size_t index, struct eng_desc *out_desc,
+                                                        struct base_error *error);
 // Items of a sequence output. A tensor output counts 1, an empty optional 0.
 size_t eng_session_output_items(const struct eng_session *session, size_t index);
 BASE_NODISCARD enum base_status eng_session_output_item(struct eng_session *session, size_t index,

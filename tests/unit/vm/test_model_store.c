@@ -6,6 +6,8 @@
 #include "model/model_store.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 
 #define MEMORY_MAX ((size_t)64 << 20)
 
@@ -35,7 +37,7 @@ static void close_store(void)
 
 static enum base_status get(const struct nn_model *model, struct dev_model **out_model)
 {
-    const struct dev_model_file file = {&model->digest, model->bytes, model->size};
+    const struct dev_model_file file = {&model->digest, model->bytes, model->size, NULL};
     error = (struct base_error){0};
     return dev_model_store_get(store, &file, out_model, &error);
 }
@@ -57,6 +59,19 @@ static struct dev_model_store_stats stats(void)
     return now;
 }
 
+static enum base_status take(struct dev_model *model, size_t memory, uint64_t key,
+                             struct eng_session **out_session)
+{
+    struct dev_model_plan plan = {.memory_bytes_max = memory, .key = key};
+    return dev_model_session_take(model, &plan, out_session, NULL);
+}
+
+static void give(struct dev_model *model, struct eng_session *session, struct dev_model_plan plan,
+                 bool reusable)
+{
+    dev_model_session_give(model, session, &plan, reusable);
+}
+
 // Runs x = (1, 1, 1) a few rows high and gives the session back.
 static void run_once(struct dev_model *model, int64_t rows, float shift)
 {
@@ -66,8 +81,7 @@ static void run_once(struct dev_model *model, int64_t rows, float shift)
     for (size_t i = 0; i < TEST_COUNT(x); i++) {
         x[i] = 1;
     }
-    assert_int_equal(dev_model_session_take(model, MEMORY_MAX, (uint64_t)rows, &session, &error),
-                     BASE_OK);
+    assert_int_equal(take(model, MEMORY_MAX, (uint64_t)rows, &session), BASE_OK);
     assert_int_equal(eng_session_set_input(session, 0, &array, &error), BASE_OK);
     assert_int_equal(eng_session_run(session, NULL, &error), BASE_OK);
     assert_int_equal(eng_session_output(session, 0, &array, &error), BASE_OK);
@@ -75,7 +89,8 @@ static void run_once(struct dev_model *model, int64_t rows, float shift)
     for (int64_t i = 0; i < rows * 3; i++) {
         assert_float_equal(((const float *)array.data)[i], want[i % 3], 1e-6);
     }
-    dev_model_session_give(model, session, MEMORY_MAX, (uint64_t)rows, true);
+    give(model, session,
+         (struct dev_model_plan){.memory_bytes_max = MEMORY_MAX, .key = (uint64_t)rows}, true);
     assert_int_equal(dev_model_store_validate(store), BASE_OK);
 }
 
@@ -141,18 +156,19 @@ static void some_sessions_do_not_wait(void **state)
     float x[3] = {1, 0, 2};
     struct eng_array array = {{.dtype = ENG_F32, .rank = 1, .dims = {3}}, x};
     struct eng_session *session = NULL;
-    assert_int_equal(dev_model_session_take(model, MEMORY_MAX, 1, &session, &error), BASE_OK);
+    assert_int_equal(take(model, MEMORY_MAX, 1, &session), BASE_OK);
     assert_int_equal(eng_session_set_input(session, 0, &array, &error), BASE_OK);
     assert_int_equal(eng_session_run(session, NULL, &error), BASE_OK);
-    dev_model_session_give(model, session, MEMORY_MAX, 1, true);
+    give(model, session, (struct dev_model_plan){.memory_bytes_max = MEMORY_MAX, .key = 1}, true);
     assert_int_equal(stats().idle, 0);
     dev_model_unref(model);
     model = must_get(&models[0]);
     run_once(model, 1, 0);
     assert_int_equal(stats().idle, 1);
-    assert_int_equal(dev_model_session_take(model, MEMORY_MAX / 2, 1, &session, &error), BASE_OK);
+    assert_int_equal(take(model, MEMORY_MAX / 2, 1, &session), BASE_OK);
     assert_int_equal(stats().idle, 1);
-    dev_model_session_give(model, session, MEMORY_MAX / 2, 1, false);
+    give(model, session, (struct dev_model_plan){.memory_bytes_max = MEMORY_MAX / 2, .key = 1},
+         false);
     assert_int_equal(stats().idle, 1);
     dev_model_unref(model);
     close_store();
@@ -320,14 +336,15 @@ static bool use(struct dev_model *model, int64_t rows, float shift)
     for (size_t i = 0; i < TEST_COUNT(x); i++) {
         x[i] = 1;
     }
-    if (dev_model_session_take(model, MEMORY_MAX, (uint64_t)rows, &session, NULL) != BASE_OK) {
+    if (take(model, MEMORY_MAX, (uint64_t)rows, &session) != BASE_OK) {
         return false;
     }
     bool good = eng_session_set_input(session, 0, &array, NULL) == BASE_OK &&
                 eng_session_run(session, NULL, NULL) == BASE_OK &&
                 eng_session_output(session, 0, &array, NULL) == BASE_OK &&
                 ((const float *)array.data)[0] == 2 + shift;
-    dev_model_session_give(model, session, MEMORY_MAX, (uint64_t)rows, good);
+    give(model, session,
+         (struct dev_model_plan){.memory_bytes_max = MEMORY_MAX, .key = (uint64_t)rows}, good);
     return good;
 }
 
@@ -339,7 +356,7 @@ static void *user_main(void *argument)
     for (uint32_t round = 0; round < ROUNDS; round++) {
         size_t which = base_prng_below(&random, TEST_COUNT(models));
         const struct nn_model *from = &models[which];
-        const struct dev_model_file file = {&from->digest, from->bytes, from->size};
+        const struct dev_model_file file = {&from->digest, from->bytes, from->size, NULL};
         struct dev_model *model = NULL;
         enum base_status status = dev_model_store_get(store, &file, &model, NULL);
         if (status == BASE_ERR_LIMIT) {
@@ -388,12 +405,19 @@ static void threads_wait_for_one_load(void **state)
     close_store();
 }
 
+static bool hashed(void *ctx, struct base_span bytes, const struct eng_run_options *go_on,
+                   struct wire_sha256 *out)
+{
+    nn_sha256(ctx, bytes.data, bytes.size, out);
+    return dev_model_may_go_on(go_on);
+}
+
 // The store's own copy is hashed, once; what is damaged is told, and its name is free for the right
 // bytes.
 static void files_are_proven(void **state)
 {
     (void)state;
-    const struct wire_hasher hasher = {.sha256 = nn_sha256};
+    const struct dev_model_hasher hasher = {.sha256 = hashed};
     struct nn_model damaged = models[0];
     struct dev_model *model = NULL;
     damaged.bytes[damaged.size / 2] ^= 1;
@@ -411,6 +435,98 @@ static void files_are_proven(void **state)
     close_store();
 }
 
+static enum base_status get_within(const struct nn_model *model,
+                                   const struct eng_run_options *limits,
+                                   struct dev_model **out_model)
+{
+    const struct dev_model_file file = {&model->digest, model->bytes, model->size, limits};
+    error = (struct base_error){0};
+    return dev_model_store_get(store, &file, out_model, &error);
+}
+
+// Whatever part of a load the limits end, nothing is left of it, and the next one loads.
+static void a_load_ends_with_its_limits(void **state)
+{
+    (void)state;
+    _Atomic(bool) stop = true;
+    const struct eng_run_options stopped = {.stop = &stop};
+    const struct eng_run_options late = {.deadline_us = 1};
+    struct dev_model *model = NULL;
+    open_store(0);
+    assert_int_equal(get_within(&models[0], &stopped, &model), BASE_ERR_TIMEOUT);
+    assert_int_equal(get_within(&models[0], &late, &model), BASE_ERR_TIMEOUT);
+    assert_null(model);
+    assert_int_equal(stats().models, 0);
+    assert_int_equal(stats().bytes, 0);
+    model = must_get(&models[0]);
+    struct dev_model *again = NULL;
+    assert_int_equal(get_within(&models[0], &late, &again), BASE_OK); // it is there
+    dev_model_unref(again);
+    dev_model_unref(model);
+    close_store();
+}
+
+// Ends the load in which it hashes, once.
+struct brake {
+    _Atomic(bool) stop;
+    _Atomic(int) hashes;
+    _Atomic(bool) go;
+};
+
+static bool hash_and_stop(void *ctx, struct base_span bytes, const struct eng_run_options *go_on,
+                          struct wire_sha256 *out)
+{
+    struct brake *brake = ctx;
+    nn_sha256(NULL, bytes.data, bytes.size, out);
+    if (brake->hashes++ > 0) {
+        return dev_model_may_go_on(go_on);
+    }
+    while (!brake->go) { // until the other waits
+        sched_yield();
+    }
+    brake->stop = true;
+    return dev_model_may_go_on(go_on);
+}
+
+static void *impatient_main(void *ctx)
+{
+    struct brake *brake = ctx;
+    const struct eng_run_options limits = {.stop = &brake->stop};
+    const struct dev_model_file file = {&models[1].digest, models[1].bytes, models[1].size,
+                                        &limits};
+    struct dev_model *model = NULL;
+    return dev_model_store_get(store, &file, &model, NULL) == BASE_ERR_TIMEOUT ? ctx : NULL;
+}
+
+// Who waits for a load that another's limits end loads it then; who waits longer than it may,
+// leaves.
+static void who_waits_has_its_own_limits(void **state)
+{
+    (void)state;
+    struct brake brake = {.stop = false};
+    const struct dev_model_hasher hasher = {.ctx = &brake, .sha256 = hash_and_stop};
+    const struct eng_run_options late = {.deadline_us = 1};
+    const struct eng_run_options patient = {.deadline_us = base_clock_mono_us() + 600000000};
+    struct dev_model *model = NULL;
+    pthread_t thread;
+    void *ended = NULL;
+    open_store(0);
+    dev_model_store_prove(store, &hasher);
+    assert_int_equal(pthread_create(&thread, NULL, impatient_main, &brake), 0);
+    while (brake.hashes == 0) {
+        sched_yield();
+    }
+    assert_int_equal(get_within(&models[1], &late, &model), BASE_ERR_TIMEOUT); // the other loads
+    assert_int_equal(stats().models, 1);
+    brake.go = true;
+    assert_int_equal(get_within(&models[1], &patient, &model), BASE_OK);
+    assert_int_equal(pthread_join(thread, &ended), 0);
+    assert_ptr_equal(ended, &brake);
+    assert_int_equal(stats().loads, 2);
+    dev_model_unref(model);
+    close_store();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -423,6 +539,8 @@ int main(void)
         cmocka_unit_test(a_trim_takes_what_is_not_in_use),
         cmocka_unit_test(damaged_models_are_refused),
         cmocka_unit_test(files_are_proven),
+        cmocka_unit_test(a_load_ends_with_its_limits),
+        cmocka_unit_test(who_waits_has_its_own_limits),
         cmocka_unit_test(threads_share_a_store),
         cmocka_unit_test(threads_wait_for_one_load),
     };

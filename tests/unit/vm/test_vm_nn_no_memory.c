@@ -1,6 +1,6 @@
 // Every allocation of the process's heap failing in turn, alone and with all after it, while a
-// script loads, runs and trains models: the run ends well or with the script's MemoryError, and
-// nothing is lost or held.
+// script loads, runs and trains models and keeps a session: the run ends well or with the script's
+// MemoryError, and nothing is lost or held.
 #include "failing_heap.h"
 #include "nn_models.h"
 
@@ -10,18 +10,23 @@
 #define ALLOCATIONS_MAX 6000u
 #define WARM_RUNS       3
 
-static struct nn_model files[2];
-static struct dev_vm_model listed[2];
+static struct nn_model files[3];
+static struct dev_vm_model listed[3];
 
-static const char source[] = "import walle\nfrom walle import nn\n"
-                             "m = nn.load('add.onnx')\n"
-                             "y = m([[1, 1, 1]] * 5)\n"
-                             "y = m.run({'x': y})['y']\n"
-                             "z = nn.load('cut.onnx')(y.reshape(-1))\n"
-                             "t = nn.Trainer(m, loss='mse', optimizer='adam', lr=1e-6)\n"
-                             "t.step([[1, 1, 1]], [[0, 0, 0]])\n"
-                             "assert len(t.export()) > 0 and t.predict([[1, 1, 1]]).size == 3\n"
-                             "walle.result([y[4].tolist(), z.shape])\n";
+static const char source[] =
+    "import walle\nfrom walle import nn\n"
+    "m = nn.load('add.onnx')\n"
+    "y = m([[1, 1, 1]] * 5)\n"
+    "y = m.run({'x': y})['y']\n"
+    "z = nn.load('cut.onnx')(y.reshape(-1))\n"
+    "s = nn.Session(m, {'x': (1, 3)}, ['s'])\n"
+    "assert s([[1, 1, 1]]).tolist() == [[2, -1, 4]]\n"
+    "c = nn.load('conv.onnx').run({'x': nn.tensor(bytes(128), (1, 2, 4, 4))},"
+    " ['convolved'])\n"
+    "t = nn.Trainer(m, loss='mse', optimizer='adam', lr=1e-6)\n"
+    "t.step([[1, 1, 1]], [[0, 0, 0]])\n"
+    "assert len(t.export()) > 0 and t.predict([[1, 1, 1]]).size == 3\n"
+    "walle.result([y[4].tolist(), z.shape])\n";
 
 static void run_checked(struct vm_kit *kit)
 {
@@ -98,15 +103,16 @@ static int setup(void **state)
     static struct vm_kit kit;
     nn_add_relu(&files[0], 0);
     nn_nonzero(&files[1]);
-    static const char *const names[2] = {"add.onnx", "cut.onnx"};
-    for (size_t i = 0; i < 2; i++) {
+    nn_conv_bn(&files[2]);
+    static const char *const names[3] = {"add.onnx", "cut.onnx", "conv.onnx"};
+    for (size_t i = 0; i < 3; i++) {
         listed[i] = (struct dev_vm_model){base_str_of(names[i]), files[i].bytes, files[i].size,
                                           files[i].digest};
     }
     kit_init(&kit, 256);
     kit_add(&kit, "main", source);
     kit.job.models = listed;
-    kit.job.model_count = 2;
+    kit.job.model_count = 3;
     *state = &kit;
     return 0;
 }

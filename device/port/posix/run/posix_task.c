@@ -36,6 +36,7 @@
 #define MODEL_IDLE_BYTES   ((size_t)64 << 20) // of models kept from run to run
 #define MESSAGE_BESIDE     80u                // bytes of an exception's text beside its place
 #define MESSAGE_ALONE      100u
+#define HASH_BYTES         ((size_t)1 << 20) // of a model between two looks at its limits
 #define CALLER             " < "
 
 _Static_assert(DEV_RUN_HEAP_KIB_DEFAULT == DEV_VM_HEAP_KIB_DEFAULT, "what a run is counted with");
@@ -438,19 +439,28 @@ static bool scripts_fill(struct job *job, const struct dev_task_job *from)
     return true;
 }
 
-static void sha256(void *ctx, const void *bytes, size_t size, struct wire_sha256 *out)
+// As dev_model_hasher.sha256.
+static bool sha256(void *ctx, struct base_span bytes, const struct eng_run_options *go_on,
+                   struct wire_sha256 *out)
 {
     const struct dev_crypto_port *crypto = dev_crypto_openssl();
     struct dev_hash_state state;
+    bool whole = true;
     (void)ctx;
     crypto->hash_begin(crypto->ctx, &state, NULL);
-    crypto->hash_update(crypto->ctx, &state, bytes, size);
+    for (size_t at = 0; whole && at < bytes.size; at += HASH_BYTES) {
+        const size_t left = bytes.size - at;
+        crypto->hash_update(crypto->ctx, &state, bytes.data + at,
+                            left < HASH_BYTES ? left : HASH_BYTES);
+        whole = dev_model_may_go_on(go_on);
+    }
     crypto->hash_end(crypto->ctx, &state, out);
+    return whole;
 }
 
 static enum base_status models_make(struct posix_task_shared *shared)
 {
-    const struct wire_hasher hasher = {.sha256 = sha256};
+    const struct dev_model_hasher hasher = {.sha256 = sha256};
     if (shared->models == NULL) {
         BASE_TRY(dev_model_store_new(0, &shared->models));
         dev_model_store_prove(shared->models, &hasher);
