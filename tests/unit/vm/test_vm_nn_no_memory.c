@@ -5,6 +5,7 @@
 #include "nn_models.h"
 
 #include "model/model_store.h"
+#include "model/session_port.h"
 #include "vm_kit.h"
 
 #define ALLOCATIONS_MAX 6000u
@@ -98,6 +99,60 @@ static void a_vm_without_memory_is_none(void **state)
     }
 }
 
+static enum base_status placed(void *ctx, size_t index, const struct eng_desc *desc, void **out_at,
+                               struct base_error *error)
+{
+    static uint8_t results[2][4096];
+    (void)ctx;
+    (void)error;
+    assert_in_range(eng_desc_bytes(desc), 1, sizeof(results[0]));
+    *out_at = results[index];
+    return BASE_OK;
+}
+
+// Once open, a session runs without the heap: whatever is allocated then is refused.
+static void a_session_runs_without_the_heap(void **state)
+{
+    (void)state;
+    static const char *const values[] = {"convolved"};
+    static const uint8_t wanted[] = {0, 1};
+    static float x[2 * 2 * 4 * 4];
+    const struct eng_desc shape = {ENG_F32, 4, {2, 2, 4, 4}};
+    struct base_error error = {.status = BASE_OK};
+    struct dev_model_store *store = NULL;
+    struct dev_model *model = NULL;
+    struct dev_session *session = NULL;
+    struct eng_array input = {shape, x};
+    assert_int_equal(dev_model_store_new(0, &store), BASE_OK);
+    const struct dev_model_port port = dev_model_store_port(store);
+    const struct dev_model_file file = {&files[2].digest, files[2].bytes, files[2].size, NULL};
+    assert_int_equal(port.get(port.ctx, &file, &model, &error), BASE_OK);
+    const struct dev_session_shapes shapes = {.inputs = &shape,
+                                              .input_count = 1,
+                                              .values = values,
+                                              .value_count = 1,
+                                              .memory_bytes_max = (size_t)1 << 20};
+    assert_int_equal(port.sessions->open(model, &shapes, &session, &error), BASE_OK);
+    struct dev_model_call call = {.inputs = &input,
+                                  .input_count = 1,
+                                  .wanted = wanted,
+                                  .wanted_count = TEST_COUNT(wanted),
+                                  .place = {placed, NULL}};
+    failing_heap_arm(0, false);
+    enum base_status status = BASE_OK;
+    for (int i = 0; i < 100 && status == BASE_OK; i++) {
+        x[i % 64] += 1;
+        status = port.sessions->call(session, &call, &error);
+    }
+    bool asked = failing_heap_has_failed();
+    (void)failing_heap_disarm();
+    assert_int_equal(status, BASE_OK);
+    assert_false(asked);
+    port.sessions->close(session);
+    port.unref(model);
+    dev_model_store_free(store);
+}
+
 static int setup(void **state)
 {
     static struct vm_kit kit;
@@ -127,6 +182,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_allocation_fails_in_turn),
+        cmocka_unit_test(a_session_runs_without_the_heap),
         cmocka_unit_test(a_vm_without_memory_is_none),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
