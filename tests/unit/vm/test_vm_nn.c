@@ -2,7 +2,6 @@
 // end a run can come to while a model works.
 #include "nn_models.h"
 
-#include "base/clock.h"
 #include "model/model_store.h"
 #include "vm_kit.h"
 
@@ -384,51 +383,6 @@ static void a_deadline_ends_a_long_model(void **state)
     assert_true(kit->result.instructions < LONG_CALL_UNITS);
 }
 
-// As a file that takes for ever: reads the model when the time of the run is over.
-static enum base_status get_slowly(void *ctx, const struct dev_model_file *file,
-                                   struct dev_model **out_model, struct base_error *error)
-{
-    assert_true(file->limits->deadline_us > 0);
-    while (base_clock_mono_us() < file->limits->deadline_us) {
-    }
-    return dev_model_store_get(ctx, file, out_model, error);
-}
-
-static void a_deadline_ends_a_load(void **state)
-{
-    struct vm_kit *kit = *state;
-    struct dev_model_port slow = port;
-    static struct nn_model file;
-    nn_chain(&file, 3); // of which the store has none yet
-    struct dev_vm_model model = {BASE_STR("new.onnx"), file.bytes, file.size, file.digest};
-    struct dev_model_store_stats before;
-    struct dev_model_store_stats after;
-    dev_model_store_stats(store, &before);
-    slow.get = get_slowly;
-    kit->job.model_port = &slow;
-    kit->job.models = &model;
-    kit->job.model_count = 1;
-    kit->job.time_ms = 20;
-    kit_run_source(kit, "from walle import nn\n"
-                        "try:\n"
-                        "    nn.load('new.onnx')\n"
-                        "except BaseException:\n"
-                        "    print('caught')\n"
-                        "finally:\n"
-                        "    print('finally')\n");
-    kit->job.time_ms = 30000;
-    kit->job.model_port = &port;
-    kit->job.models = listed;
-    kit->job.model_count = MODELS;
-    kit_ended(kit, DEV_VM_BUDGET);
-    kit_text_is(kit->result.output, "");
-    assert_string_equal(kit->result.message, "time budget of 20 ms used up");
-    assert_int_equal(kit->result.line, 3);
-    dev_model_store_stats(store, &after);
-    assert_int_equal(after.models, before.models); // it was begun, and is gone
-    assert_int_equal(after.loads, before.loads + 1);
-}
-
 static void the_instruction_limit_bounds_models(void **state)
 {
     struct vm_kit *kit = *state;
@@ -611,7 +565,6 @@ int main(void)
         cmocka_unit_test(a_damaged_model_ends_the_script_alone),
         cmocka_unit_test(jobs_with_bad_models_are_refused),
         cmocka_unit_test(a_deadline_ends_a_long_model),
-        cmocka_unit_test(a_deadline_ends_a_load),
         cmocka_unit_test(the_instruction_limit_bounds_models),
         cmocka_unit_test(units_repeat_themselves),
         cmocka_unit_test(memory_has_limits),

@@ -1,7 +1,8 @@
 // walle.nn from scripts: tensors inside of a graph by name, and sessions of fixed shapes: what they
-// give, refuse, hold and cost.
+// give, refuse, hold and cost; and a load that takes longer than its run has.
 #include "nn_models.h"
 
+#include "base/clock.h"
 #include "model/model_store.h"
 #include "vm_kit.h"
 
@@ -326,6 +327,8 @@ static void sessions_are_within_the_budget(void **state)
     kit_ended(kit, DEV_VM_FINISHED);
 }
 
+#ifndef KIT_APART // a host of another kind, which a process of its own is not
+
 static void hosts_without_sessions_say_so(void **state)
 {
     struct vm_kit *kit = *state;
@@ -339,6 +342,53 @@ static void hosts_without_sessions_say_so(void **state)
     assert_string_equal(kit->result.message, "models have no sessions here");
 }
 
+// As a file that takes for ever: reads the model when the time of the run is over.
+static enum base_status get_slowly(void *ctx, const struct dev_model_file *file,
+                                   struct dev_model **out_model, struct base_error *error)
+{
+    assert_true(file->limits->deadline_us > 0);
+    while (base_clock_mono_us() < file->limits->deadline_us) {
+    }
+    return dev_model_store_get(ctx, file, out_model, error);
+}
+
+static void a_deadline_ends_a_load(void **state)
+{
+    struct vm_kit *kit = *state;
+    struct dev_model_port slow = port;
+    static struct nn_model file;
+    nn_chain(&file, 3); // of which the store has none yet
+    struct dev_vm_model model = {BASE_STR("new.onnx"), file.bytes, file.size, file.digest};
+    struct dev_model_store_stats before;
+    struct dev_model_store_stats after;
+    dev_model_store_stats(store, &before);
+    slow.get = get_slowly;
+    kit->job.model_port = &slow;
+    kit->job.models = &model;
+    kit->job.model_count = 1;
+    kit->job.time_ms = 20;
+    kit_run_source(kit, "from walle import nn\n"
+                        "try:\n"
+                        "    nn.load('new.onnx')\n"
+                        "except BaseException:\n"
+                        "    print('caught')\n"
+                        "finally:\n"
+                        "    print('finally')\n");
+    kit->job.time_ms = 30000;
+    kit->job.model_port = &port;
+    kit->job.models = listed;
+    kit->job.model_count = MODELS;
+    kit_ended(kit, DEV_VM_BUDGET);
+    kit_text_is(kit->result.output, "");
+    assert_string_equal(kit->result.message, "time budget of 20 ms used up");
+    assert_int_equal(kit->result.line, 3);
+    dev_model_store_stats(store, &after);
+    assert_int_equal(after.models, before.models); // it was begun, and is gone
+    assert_int_equal(after.loads, before.loads + 1);
+}
+
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -351,7 +401,10 @@ int main(void)
         cmocka_unit_test(sessions_are_resized_and_closed),
         cmocka_unit_test(sessions_share_the_memory_of_the_run),
         cmocka_unit_test(sessions_are_within_the_budget),
+#ifndef KIT_APART
         cmocka_unit_test(hosts_without_sessions_say_so),
+        cmocka_unit_test(a_deadline_ends_a_load),
+#endif
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
