@@ -6,6 +6,7 @@
 #include "vm/vm_nn_call.h"
 
 #include "model/session_port.h"
+#include "vm/vm_np.h"
 #include "vm/vm_state.h"
 
 #include "py/runtime.h"
@@ -205,18 +206,99 @@ static mp_obj_t session_new(const mp_obj_type_t *type, size_t count, size_t name
 
 // --- running -------------------------------------------------------------------------------------
 
+// Where results go: new tensors, or arrays that the script has.
+struct targets {
+    struct nn_results results;
+    struct np_array *arrays[PORTS_MAX]; // by place; NULL: a new tensor
+};
+
+// As dev_model_call.place, with struct targets for `ctx`. The arrays were found to fit.
+static enum base_status target_place(void *ctx, size_t index, const struct eng_desc *desc,
+                                     void **out_at, struct base_error *error)
+{
+    struct targets *targets = ctx;
+    if (targets->arrays[index] == NULL) {
+        return dev_nn_place(&targets->results, index, desc, out_at, error);
+    }
+    *out_at = targets->arrays[index]->data;
+    return BASE_OK;
+}
+
+static bool is_dense(const struct np_array *array)
+{
+    int64_t step = (int64_t)eng_dtype_bytes(dev_np_dtype(array->type));
+    for (uint32_t d = array->rank; d > 0; d--) {
+        if (array->dims[d - 1] != 1 && array->steps[d - 1] != step) {
+            return false;
+        }
+        step *= array->dims[d - 1];
+    }
+    return true;
+}
+
+// An array that holds exactly what the output is, or raises.
+static struct np_array *target_take(const struct session_object *object, size_t number,
+                                    mp_obj_t name, mp_obj_t given)
+{
+    struct base_error error = {.status = BASE_OK};
+    struct eng_desc want;
+    char text[96];
+    if (!mp_obj_is_exact_type(given, &dev_np_array_type)) {
+        mp_raise_TypeError(MP_ERROR_TEXT("walle.nn: out is a dict of arrays of walle.np"));
+    }
+    struct np_array *array = MP_OBJ_TO_PTR(given);
+    enum base_status status = session_port()->output(held(object), number, &want, &error);
+    if (status != BASE_OK) {
+        dev_nn_raise(dev_nn_name(object->model->index), status, &error);
+    }
+    struct eng_desc have = {.dtype = dev_np_dtype(array->type), .rank = array->rank};
+    memcpy(have.dims, array->dims, array->rank * sizeof(have.dims[0]));
+    if (!eng_desc_equal(&have, &want) || array->is_read_only || !is_dense(array)) {
+        mp_raise_msg_varg(
+            &mp_type_ValueError,
+            MP_ERROR_TEXT("walle.nn: output \"%s\" goes into an array of %s that lies "
+                          "in one piece and may change"),
+            mp_obj_str_get_str(name), eng_desc_text(&want, text, sizeof(text)));
+    }
+    return array;
+}
+
+// The arrays of a dict by name, for what the session gives.
+static void targets_take(const struct session_object *object, mp_obj_t given, struct targets *out)
+{
+    struct nn_wanted wanted;
+    size_t count = 0;
+    mp_obj_t *names = NULL;
+    if (!mp_obj_is_dict_or_ordereddict(given)) {
+        mp_raise_TypeError(MP_ERROR_TEXT("walle.nn: out is a dict of arrays of walle.np"));
+    }
+    mp_map_t *map = mp_obj_dict_get_map(given);
+    dev_nn_choose(object->model, object->names, &wanted);
+    mp_obj_get_array(object->names, &count, &names);
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++) {
+        mp_map_elem_t *element = mp_map_lookup(map, names[i], MP_MAP_LOOKUP);
+        if (element != NULL) {
+            out->arrays[i] = target_take(object, wanted.numbers[i], names[i], element->value);
+            found++;
+        }
+    }
+    if (found < map->used) {
+        mp_raise_ValueError(MP_ERROR_TEXT("walle.nn: out names what the session does not give"));
+    }
+}
+
 // Runs it; fills as many objects as it has names.
 static size_t session_call(const struct session_object *object, const struct nn_inputs *inputs,
-                           mp_obj_t *out_objects)
+                           struct targets *targets, mp_obj_t *out_objects)
 {
     struct dev_vm *vm = dev_vm_current;
     struct base_error error = {.status = BASE_OK};
     struct eng_array arrays[PORTS_MAX];
     struct nn_wanted wanted;
-    struct nn_results results;
     struct dev_session *session = held(object);
     dev_nn_choose(object->model, object->names, &wanted);
-    results.wanted = wanted.numbers;
+    targets->results.wanted = wanted.numbers;
     if (dev_vm_budget_charge(1)) {
         dev_vm_over_budget();
     }
@@ -229,7 +311,7 @@ static size_t session_call(const struct session_object *object, const struct nn_
         .wanted = wanted.numbers,
         .wanted_count = wanted.count,
         .limits = dev_nn_limits(vm),
-        .place = {dev_nn_place, &results},
+        .place = {target_place, targets},
     };
     dev_vm_model_begins(vm);
     vm->away = true;
@@ -238,7 +320,10 @@ static size_t session_call(const struct session_object *object, const struct nn_
     dev_vm_model_ends(vm);
     dev_nn_charge(dev_nn_name(object->model->index), call.work, status, &error);
     for (size_t i = 0; i < wanted.count; i++) {
-        out_objects[i] = dev_vm_tensor_over(&results.descs[i], results.blocks[i]);
+        out_objects[i] =
+            targets->arrays[i] != NULL
+                ? MP_OBJ_FROM_PTR(targets->arrays[i])
+                : dev_vm_tensor_over(&targets->results.descs[i], targets->results.blocks[i]);
     }
     return wanted.count;
 }
@@ -249,21 +334,26 @@ static mp_obj_t session_placed(mp_obj_t self, size_t count, size_t named, const 
     const struct session_object *object = MP_OBJ_TO_PTR(self);
     struct nn_inputs inputs = {.count = 0};
     mp_obj_t objects[PORTS_MAX];
+    struct targets targets = {.arrays = {NULL}};
     dev_nn_inputs_placed(object->model, count, named, args, &inputs);
-    size_t got = session_call(object, &inputs, objects);
+    size_t got = session_call(object, &inputs, &targets, objects);
     return got == 1 ? objects[0] : mp_obj_new_tuple(got, objects);
 }
 
-// run({"x": x}): a dict of what it gives, by name
-static mp_obj_t session_run(mp_obj_t self, mp_obj_t given)
+// run({"x": x}, {"y": array}): a dict of what it gives, by name; what the second names goes there
+static mp_obj_t session_run(size_t arg_count, const mp_obj_t *args)
 {
-    const struct session_object *object = MP_OBJ_TO_PTR(self);
+    const struct session_object *object = MP_OBJ_TO_PTR(args[0]);
+    struct targets targets = {.arrays = {NULL}};
     struct nn_inputs inputs = {.count = 0};
     mp_obj_t objects[PORTS_MAX];
     size_t count = 0;
     mp_obj_t *names = NULL;
-    dev_nn_inputs_named(object->model, given, &inputs);
-    size_t got = session_call(object, &inputs, objects);
+    dev_nn_inputs_named(object->model, args[1], &inputs);
+    if (arg_count > 2 && args[2] != mp_const_none) {
+        targets_take(object, args[2], &targets);
+    }
+    size_t got = session_call(object, &inputs, &targets, objects);
     mp_obj_get_array(object->names, &count, &names);
     mp_obj_t results = mp_obj_new_dict(got);
     for (size_t i = 0; i < got; i++) {
@@ -271,7 +361,7 @@ static mp_obj_t session_run(mp_obj_t self, mp_obj_t given)
     }
     return results;
 }
-static MP_DEFINE_CONST_FUN_OBJ_2(session_run_obj, session_run);
+static MP_DEFINE_CONST_FUN_OBJ_VAR_BETWEEN(session_run_obj, 2, 3, session_run);
 
 // resize({"x": (2, 3)}): planned anew, for these shapes. One that fails leaves it closed.
 static mp_obj_t session_resize(mp_obj_t self, mp_obj_t given)

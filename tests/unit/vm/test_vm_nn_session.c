@@ -189,6 +189,46 @@ static void a_session_runs_many_times(void **state)
     assert_int_equal(stats().sessions, before.sessions + 4); // and found by the next run
 }
 
+// Results go into arrays that the script has; what does not fit is refused before anything runs.
+static void results_go_into_arrays(void **state)
+{
+    prints(
+        *state,
+        REFUSALS
+        "from walle import np\n"
+        "s = nn.Session(nn.load('add.onnx'), {'x': (2, 3)}, ['s', 'y'])\n"
+        "y = np.zeros((2, 3), 'float32')\n"
+        "for i in range(5):\n"
+        "    r = s.run({'x': [[i, i, i], [0, 0, 0]]}, {'y': y})\n"
+        "    assert r['y'] is y and y.tolist() == [[i + 1, max(i - 2, 0), i + 3], [1, 0, 3]], i\n"
+        "    assert r['s'].tolist()[0] == [i + 1, i - 2, i + 3], i\n"
+        "part = np.zeros((2, 2, 3), 'float32')\n"
+        "s.run({'x': [[1, 1, 1]] * 2}, {'s': part[1]})\n"
+        "print(part.tolist())\n"
+        "go = lambda out: s.run({'x': [[9, 9, 9]] * 2}, out)\n"
+        "no(lambda: go({'y': np.zeros((3, 2), 'float32')}))\n"
+        "no(lambda: go({'y': np.zeros((2, 3))}))\n"
+        "no(lambda: go({'y': np.zeros((3, 2), 'float32').T}))\n"
+        "no(lambda: go({'y': np.array(nn.tensor([[0, 0, 0]] * 2), copy=False)}))\n"
+        "no(lambda: go({'y': nn.tensor([[0, 0, 0]] * 2)}))\n"
+        "no(lambda: go({'y': y, 'x': y}))\n"
+        "no(lambda: go([y]))\n"
+        "print(y.tolist()[0], sorted(go(None)))\n",
+        "[[[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]], [[2.0, -1.0, 4.0], [2.0, -1.0, 4.0]]]\n"
+        "ValueError walle.nn: output \"y\" goes into an array of float[2,3] that lies in one piece "
+        "and may change\n"
+        "ValueError walle.nn: output \"y\" goes into an array of float[2,3] that lies in one piece "
+        "and may change\n"
+        "ValueError walle.nn: output \"y\" goes into an array of float[2,3] that lies in one piece "
+        "and may change\n"
+        "ValueError walle.nn: output \"y\" goes into an array of float[2,3] that lies in one piece "
+        "and may change\n"
+        "TypeError walle.nn: out is a dict of arrays of walle.np\n"
+        "ValueError walle.nn: out names what the session does not give\n"
+        "TypeError walle.nn: out is a dict of arrays of walle.np\n"
+        "[5.0, 2.0, 7.0] ['s', 'y']\n");
+}
+
 static void what_a_session_refuses(void **state)
 {
     prints(*state,
@@ -397,6 +437,7 @@ int main(void)
         cmocka_unit_test(names_that_are_not_there),
         cmocka_unit_test(sizes_change_from_call_to_call),
         cmocka_unit_test(a_session_runs_many_times),
+        cmocka_unit_test(results_go_into_arrays),
         cmocka_unit_test(what_a_session_refuses),
         cmocka_unit_test(sessions_are_resized_and_closed),
         cmocka_unit_test(sessions_share_the_memory_of_the_run),
