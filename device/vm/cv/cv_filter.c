@@ -1,7 +1,8 @@
 // Filters: every place of the result is made of the places around it in the image. Rows are read
 // with their border once, filtered across where the kernel is a product of two sides, and kept for
 // as long as a row of the result needs them, so that little more memory is used than the result
-// has. Called by the functions of cv_smooth.c, cv_derive.c and cv_morph.c, on the VM's thread.
+// has. In float64 here; most images are filtered in their own types by cv_typed.c. Called by the
+// functions of cv_smooth.c and cv_morph.c, on the VM's thread.
 #include "vm/cv/cv_filter.h"
 
 #include <math.h>
@@ -161,6 +162,9 @@ struct np_array *dev_cv_filtered(const struct cv_filter *filter)
     enum np_type type = dev_cv_depth(filter->depth, from->type);
     struct np_array *made = dev_cv_new(type, from->rows, from->columns, from->channels);
     struct cv_image to = dev_cv_of(made);
+    if (dev_cv_filter_typed(filter, made)) {
+        return made;
+    }
     struct ring ring = {.filter = filter, .items = dev_cv_row_items(from)};
     ring.wide = ring.items + (size_t)(kernel->columns - 1) * from->channels;
     ring.kept = kernel->numbers != NULL ? ring.wide : ring.items;

@@ -39,6 +39,10 @@ void dev_cv_anchor(struct cv_filter *filter, mp_obj_t anchor);
 struct np_array *dev_cv_filtered(const struct cv_filter *filter);
 enum cv_border dev_cv_filter_border(mp_int_t border); // raises for WRAP, which filters do not know
 
+// --- typed/cv_typed.c
+// Fills the array with what the filter comes to, in the types of images; false: that cannot be.
+bool dev_cv_filter_typed(const struct cv_filter *filter, struct np_array *made);
+
 // --- cv_kernel.c
 // Numbers of a side, in the script's heap.
 double *dev_cv_gaussian_numbers(int64_t size, double sigma);

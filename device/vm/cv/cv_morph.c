@@ -3,6 +3,8 @@
 // VM's thread.
 #include "vm/cv/cv_calls.h"
 #include "vm/cv/cv_filter.h"
+#include "vm/cv/rows/cv_filter_rows.h"
+#include "vm/np/np_wide.h"
 
 #include <float.h>
 
@@ -36,10 +38,10 @@ static void shape_take(struct morph *morph, mp_obj_t value, mp_obj_t anchor)
     for (int64_t i = 0; i < places; i++) {
         set += kernel->numbers[i] != 0;
     }
-    if (set == 0) {
+    if (set == 0 && places > 1) {
         dev_cv_bad("a kernel without a place");
     }
-    if (set == places) {
+    if (set == places || places == 1) { // one place is the pixel itself, whatever its number
         int64_t more = morph->times > 1 ? morph->times - 1 : 0;
         kernel->rows += more * (kernel->rows - 1);
         kernel->columns += more * (kernel->columns - 1);
@@ -67,67 +69,86 @@ static double beyond(enum np_type type, bool is_least)
     return is_least ? most : -most;
 }
 
-static struct np_array *morphed(const struct np_array *src, const struct morph *morph,
+static struct np_array *copied(const struct cv_image *src)
+{
+    struct np_array *made = dev_cv_like(src);
+    struct np_array *shaped = dev_np_view(src->array);
+    shaped->rank = made->rank;
+    shaped->dims[1] = src->columns;
+    dev_np_fill(made, shaped);
+    return made;
+}
+
+static struct np_array *morphed(const struct cv_image *src, const struct morph *morph,
                                 bool is_least)
 {
-    struct cv_filter filter = {.from = dev_cv_of(src),
-                               .kernel = morph->kernel,
-                               .scale = 1,
-                               .depth = -1,
-                               .border = morph->border};
+    struct cv_filter filter = {
+        .from = *src, .kernel = morph->kernel, .scale = 1, .depth = -1, .border = morph->border};
     filter.how = is_least ? CV_FILTER_LEAST : CV_FILTER_LARGEST;
     filter.anchor_x = morph->anchor_x;
     filter.anchor_y = morph->anchor_y;
     for (int c = 0; c < 4; c++) {
         filter.around[c] = morph->has_around ? morph->around[c] : beyond(src->type, is_least);
     }
-    struct np_array *made = dev_np_cast(src, src->type);
-    for (mp_int_t i = 0; i < morph->times; i++) {
+    struct np_array *made = morph->times > 0 ? dev_cv_filtered(&filter) : copied(src);
+    for (mp_int_t i = 1; i < morph->times; i++) {
         filter.from = dev_cv_of(made);
         made = dev_cv_filtered(&filter);
     }
     return made;
 }
 
-static struct np_array *less(const struct np_array *left, const struct np_array *right)
+static struct np_array *less(const struct cv_image *one, const struct cv_image *other)
 {
-    struct cv_image one = dev_cv_of(left);
-    struct cv_image other = dev_cv_of(right);
-    struct np_array *made = dev_cv_like(&one);
+    const struct cv_finish_rows *loops = NP_CHOSEN(dev_cv_finish_rows);
+    struct np_array *made = dev_cv_like(one);
     struct cv_image to = dev_cv_of(made);
-    size_t items = dev_cv_row_items(&one);
-    double *first = dev_cv_scratch(items);
-    double *second = dev_cv_scratch(items);
+    size_t items = dev_cv_row_items(one);
+    bool is_byte = one->type == NP_U8;
+    double *first = is_byte ? NULL : dev_cv_scratch(items);
+    double *second = is_byte ? NULL : dev_cv_scratch(items);
     size_t owed = 0;
-    for (int64_t row = 0; row < one.rows; row++) {
-        dev_cv_load(&one, row, first);
-        dev_cv_load(&other, row, second);
+    for (int64_t row = 0; row < one->rows; row++) {
+        uint8_t *out = (uint8_t *)(uintptr_t)dev_cv_row(&to, row);
+        dev_cv_pay(&owed, items * 2);
+        if (is_byte) {
+            loops->less_u8(out, dev_cv_row(one, row), dev_cv_row(other, row), items);
+            continue;
+        }
+        dev_cv_load(one, row, first);
+        dev_cv_load(other, row, second);
         for (size_t i = 0; i < items; i++) {
             first[i] -= second[i];
         }
-        dev_cv_store(to.type, (uint8_t *)(uintptr_t)dev_cv_row(&to, row), first, items);
-        dev_cv_pay(&owed, items * 2);
+        dev_cv_store(to.type, out, first, items);
     }
     return made;
 }
 
-static struct np_array *operated(mp_int_t op, const struct np_array *src, const struct morph *morph)
+static struct np_array *operated(mp_int_t op, const struct cv_image *src, const struct morph *morph)
 {
     switch (op) {
     case ERODE:
     case DILATE:
         return morphed(src, morph, op == ERODE);
     case OPEN:
-    case CLOSE:
-        return morphed(morphed(src, morph, op == OPEN), morph, op != OPEN);
-    case GRADIENT: {
-        struct np_array *wide = morphed(src, morph, false);
-        return less(wide, morphed(src, morph, true));
+    case CLOSE: {
+        struct cv_image once = dev_cv_of(morphed(src, morph, op == OPEN));
+        return morphed(&once, morph, op != OPEN);
     }
-    case TOPHAT:
-        return less(src, operated(OPEN, src, morph));
-    case BLACKHAT:
-        return less(operated(CLOSE, src, morph), src);
+    case GRADIENT: {
+        struct cv_image most = dev_cv_of(morphed(src, morph, false));
+        struct cv_image least = dev_cv_of(morphed(src, morph, true));
+        return less(&most, &least);
+    }
+    case TOPHAT: {
+        struct cv_image opened = dev_cv_of(operated(OPEN, src, morph));
+        return less(src, &opened);
+    }
+    case BLACKHAT: {
+        struct cv_image closed = dev_cv_of(operated(CLOSE, src, morph));
+        return less(&closed, src);
+    }
     default:
         dev_cv_bad("an operation is MORPH_ERODE to MORPH_BLACKHAT");
     }
@@ -145,12 +166,9 @@ static mp_obj_t morph_call(mp_int_t op, const mp_arg_val_t *values)
     morph.has_around = values[VALUE].u_obj != mp_const_none;
     dev_cv_scalar(values[VALUE].u_obj, morph.around);
     shape_take(&morph, values[KERNEL].u_obj, values[ANCHOR].u_obj);
-    struct np_array *dense = dev_cv_like(&src);
-    struct np_array *shaped = dev_np_view(src.array);
-    shaped->rank = dense->rank;
-    shaped->dims[1] = src.columns;
-    dev_np_fill(dense, shaped);
-    return dev_cv_give(values[DST].u_obj, operated(op, dense, &morph));
+    struct np_array *made = operated(op, &src, &morph);
+    dev_cv_hold(&src);
+    return dev_cv_give(values[DST].u_obj, made);
 }
 
 #define MORPH_TABLE                                                                                \

@@ -1,11 +1,16 @@
-// Functions of walle.cv that filter in their own way: half and double size, smoothed within edges,
-// both derivatives at once, and the kernel of Gabor. Pixels are read and written as in cv_image.c.
+// Functions of walle.cv that filter in their own way: half and double size, both derivatives at
+// once, and the kernel of Gabor. Pixels are read and written as in cv_image.c.
 // Called by scripts, on the VM's thread.
 #include "vm/cv/cv_calls.h"
 #include "vm/cv/cv_filter.h"
 
+#include "base/check.h"
+#include "vm/cv/rows/cv_filter_rows.h"
+#include "vm/np/np_wide.h"
+
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define FILTERED (CV_U8 | CV_REALS)
 #define TAPS     5
@@ -86,6 +91,162 @@ static void row_make(struct step *step, int64_t y, double *sum)
     dev_cv_store(step->to.type, (uint8_t *)(uintptr_t)dev_cv_row(&step->to, y), sum, items);
 }
 
+// The same in the types of uint8 and float32: rows are filtered down, which is along them, then
+// across at the size of the image. Sums of uint8 have 16 bits.
+struct typed_step {
+    struct step *step;
+    bool is_byte;
+    size_t pixel;    // bytes of the image's
+    size_t sum;      // bytes of a sum's
+    uint8_t *padded; // a row filtered down, with its border
+    uint8_t *across; // ... and across
+    uint8_t *made;   // two rows of the image's type
+};
+
+// Rows and the numbers, which are whole, that they are summed by.
+struct summed {
+    const uint8_t *rows[TAPS];
+    uint8_t numbers[TAPS];
+    size_t taps;
+    size_t items;
+};
+
+static void rows_sum(const struct typed_step *typed, uint8_t *to, const struct summed *summed)
+{
+    const struct cv_sum_rows *loops = NP_CHOSEN(dev_cv_sum_rows);
+    uint16_t words[TAPS];
+    float reals[TAPS];
+    base_assert(summed->taps >= 1 && summed->taps <= TAPS);
+    for (size_t k = 0; k < summed->taps; k++) {
+        words[k] = summed->numbers[k];
+        reals[k] = (float)summed->numbers[k];
+    }
+    if (!typed->is_byte) {
+        loops->reals(to, summed->rows, reals, summed->taps, summed->items);
+    } else if (to == typed->across) {
+        loops->words(to, summed->rows, words, summed->taps, summed->items);
+    } else {
+        loops->bytes(to, summed->rows, words, summed->taps, summed->items);
+    }
+}
+
+// Filters down to `padded`, behind `before` pixels of the border.
+static void typed_down(const struct typed_step *typed, int64_t y, size_t before)
+{
+    const struct cv_image *from = &typed->step->from;
+    struct summed summed = {.items = dev_cv_row_items(from)};
+    for (int64_t k = 0; k < TAPS; k++) {
+        int64_t at = tap_at(typed->step, y, k, from->rows);
+        if (at >= 0) {
+            summed.rows[summed.taps] = dev_cv_row(from, at);
+            summed.numbers[summed.taps++] = (uint8_t)smooth[k];
+        }
+    }
+    rows_sum(typed, typed->padded + before * typed->sum, &summed);
+}
+
+// Sums across to `made`, as the image's type: from `padded` on, `first` pixels further.
+static void typed_across(const struct typed_step *typed, struct summed *summed, size_t first,
+                         uint8_t *made)
+{
+    const struct cv_finish_rows *loops = NP_CHOSEN(dev_cv_finish_rows);
+    const uint16_t parts = typed->step->is_up ? 64 : 256;
+    const struct cv_finish how = {.scale = 1.0F / (float)parts,
+                                  .half = (uint16_t)(parts / 2),
+                                  .times = (uint16_t)(0x10000 / parts)};
+    for (size_t k = 0; k < summed->taps; k++) {
+        summed->rows[k] = typed->padded + (first + k) * typed->sum;
+    }
+    rows_sum(typed, typed->across, summed);
+    if (typed->is_byte) {
+        loops->mean_u8(made, typed->across, summed->items, &how);
+    } else {
+        loops->f32_f32(made, typed->across, summed->items, &how);
+    }
+}
+
+static void typed_halve(const struct typed_step *typed, int64_t y)
+{
+    const struct step *step = typed->step;
+    const int64_t columns = step->from.columns;
+    const int64_t reach = TAPS / 2;
+    struct summed summed = {.numbers = {1, 4, 6, 4, 1}, .taps = TAPS};
+    summed.items = (size_t)(step->to.columns * 2 - 1) * step->from.channels;
+    typed_down(typed, y, (size_t)reach);
+    for (int64_t x = -reach; x < step->to.columns * 2 + 1; x++) {
+        x = x == 0 ? columns : x; // the image itself is there
+        int64_t at = dev_cv_border_at(x, columns, step->border);
+        memcpy(typed->padded + (size_t)(x + reach) * typed->sum,
+               typed->padded + (size_t)(at + reach) * typed->sum, typed->sum);
+    }
+    typed_across(typed, &summed, 0, typed->made);
+    NP_CHOSEN(dev_cv_pixel_rows)
+        ->every_other((uint8_t *)(uintptr_t)dev_cv_row(&step->to, y), typed->made,
+                      (size_t)step->to.columns, typed->pixel);
+}
+
+static void typed_double(const struct typed_step *typed, int64_t y)
+{
+    const struct step *step = typed->step;
+    const size_t columns = (size_t)step->from.columns;
+    const size_t items = dev_cv_row_items(&step->from);
+    struct summed for_even = {.numbers = {1, 6, 1}, .taps = 3, .items = items};
+    struct summed for_odd = {.numbers = {4, 4}, .taps = 2, .items = items};
+    uint8_t *odd = typed->made + columns * typed->pixel;
+    uint8_t *to = (uint8_t *)(uintptr_t)dev_cv_row(&step->to, y);
+    typed_down(typed, y, 1);
+    // In front of the first pixel lies the second, behind the last the last.
+    memcpy(typed->padded, typed->padded + (columns > 1 ? 2 : 1) * typed->sum, typed->sum);
+    memcpy(typed->padded + (columns + 1) * typed->sum, typed->padded + columns * typed->sum,
+           typed->sum);
+    typed_across(typed, &for_even, 0, typed->made);
+    typed_across(typed, &for_odd, 1, odd);
+    const size_t wide = (size_t)step->to.columns;
+    const size_t pairs = wide / 2 < columns ? wide / 2 : columns;
+    NP_CHOSEN(dev_cv_pixel_rows)->in_turn(to, typed->made, odd, pairs, typed->pixel);
+    if (wide > 2 * pairs) { // one more: of an even place, or the last again
+        const uint8_t *last =
+            pairs < columns ? typed->made + pairs * typed->pixel : odd + (pairs - 1) * typed->pixel;
+        memcpy(to + 2 * pairs * typed->pixel, last, typed->pixel);
+    }
+}
+
+static void typed_step(struct step *step)
+{
+    struct typed_step typed = {.step = step, .is_byte = step->from.type == NP_U8};
+    const size_t item = dev_np_item(step->from.type);
+    const size_t most = (size_t)(step->from.columns > step->to.columns * 2 ? step->from.columns
+                                                                           : step->to.columns * 2);
+    const size_t room = (most + 2 * TAPS) * step->from.channels;
+    typed.pixel = item * step->from.channels;
+    typed.sum = (typed.is_byte ? sizeof(uint16_t) : sizeof(float)) * step->from.channels;
+    typed.padded = (uint8_t *)(void *)dev_cv_scratch(room);
+    typed.across = (uint8_t *)(void *)dev_cv_scratch(room);
+    typed.made = (uint8_t *)(void *)dev_cv_scratch(room);
+    for (int64_t y = 0; y < step->to.rows; y++) {
+        if (step->is_up) {
+            typed_double(&typed, y);
+        } else {
+            typed_halve(&typed, y);
+        }
+        dev_cv_pay(&step->owed, room);
+    }
+}
+
+static void general_step(struct step *step)
+{
+    size_t items = dev_cv_row_items(&step->to);
+    step->source = dev_cv_scratch(dev_cv_row_items(&step->from));
+    step->across = dev_cv_scratch(items * TAPS);
+    double *sum = dev_cv_scratch(items);
+    for (int i = 0; i < TAPS; i++) {
+        step->rows[i] = -1;
+    }
+    for (int64_t y = 0; y < step->to.rows; y++) {
+        row_make(step, y, sum);
+    }
+}
+
 // (src[, dst[, dstsize[, borderType]]])
 static mp_obj_t pyramid(bool is_up, size_t count, const mp_obj_t *args, mp_map_t *named)
 {
@@ -116,15 +277,10 @@ static mp_obj_t pyramid(bool is_up, size_t count, const mp_obj_t *args, mp_map_t
     }
     struct np_array *made = dev_cv_new(step.from.type, size[1], size[0], step.from.channels);
     step.to = dev_cv_of(made);
-    size_t items = dev_cv_row_items(&step.to);
-    step.source = dev_cv_scratch(dev_cv_row_items(&step.from));
-    step.across = dev_cv_scratch(items * TAPS);
-    double *sum = dev_cv_scratch(items);
-    for (int i = 0; i < TAPS; i++) {
-        step.rows[i] = -1;
-    }
-    for (int64_t y = 0; y < size[1]; y++) {
-        row_make(&step, y, sum);
+    if (step.from.type == NP_F64) {
+        general_step(&step);
+    } else {
+        typed_step(&step);
     }
     dev_cv_hold(&step);
     return dev_cv_give(values[DST].u_obj, made);
@@ -141,119 +297,6 @@ static mp_obj_t pyr_up(size_t count, const mp_obj_t *args, mp_map_t *named)
     return pyramid(true, count, args, named);
 }
 MP_DEFINE_CONST_FUN_OBJ_KW(dev_cv_pyrUp_obj, 1, pyr_up);
-
-// --- smoothed within edges
-
-struct within {
-    struct cv_image from;
-    int64_t radius;
-    double of_color; // what a squared distance of colours is multiplied by, and one of places
-    double of_space;
-    enum cv_border border;
-    double *rows; // with their borders, by row modulo their number
-    int64_t wide; // numbers of one of them
-};
-
-static void row_pad(const struct within *within, int64_t row, double *source)
-{
-    const struct cv_image *from = &within->from;
-    const int64_t kept = 2 * within->radius + 1;
-    double *to = within->rows + (row + within->radius) % kept * within->wide;
-    int64_t inside = dev_cv_border_at(row, from->rows, within->border);
-    if (inside >= 0) {
-        dev_cv_load(from, inside, source);
-    }
-    const int64_t channels = from->channels;
-    for (int64_t i = 0; i < within->wide; i++) {
-        int64_t x = dev_cv_border_at(i / channels - within->radius, from->columns, within->border);
-        to[i] = inside >= 0 && x >= 0 ? source[x * channels + i % channels] : 0;
-    }
-}
-
-static void pixel_make(const struct within *within, int64_t x, int64_t y, double *to)
-{
-    const int64_t channels = within->from.channels;
-    const int64_t radius = within->radius;
-    const int64_t kept = 2 * radius + 1;
-    const double *center =
-        within->rows + (y + radius) % kept * within->wide + (x + radius) * channels;
-    double sums[3] = {0};
-    double weights = 0;
-    for (int64_t j = -radius; j <= radius; j++) {
-        const double *row = within->rows + (y + j + radius) % kept * within->wide;
-        for (int64_t i = -radius; i <= radius; i++) {
-            const double *at = row + (x + radius + i) * channels;
-            double apart = 0;
-            if (i * i + j * j > radius * radius) {
-                continue;
-            }
-            for (int64_t c = 0; c < channels; c++) {
-                apart += fabs(at[c] - center[c]);
-            }
-            double weight =
-                exp(apart * apart * within->of_color + (double)(i * i + j * j) * within->of_space);
-            weights += weight;
-            for (int64_t c = 0; c < channels; c++) {
-                sums[c] += weight * at[c];
-            }
-        }
-    }
-    for (int64_t c = 0; c < channels; c++) {
-        to[c] = sums[c] / weights;
-    }
-}
-
-static struct np_array *smoothed(struct within *within)
-{
-    const struct cv_image *from = &within->from;
-    const int64_t kept = 2 * within->radius + 1;
-    struct np_array *made = dev_cv_like(from);
-    struct cv_image to = dev_cv_of(made);
-    within->wide = (from->columns + 2 * within->radius) * from->channels;
-    within->rows = dev_cv_scratch((size_t)(within->wide * kept));
-    double *source = dev_cv_scratch(dev_cv_row_items(from));
-    size_t owed = 0;
-    int64_t next = -within->radius;
-    for (int64_t y = 0; y < from->rows; y++) {
-        for (; next <= y + within->radius; next++) {
-            row_pad(within, next, source);
-            dev_cv_pay(&owed, (size_t)within->wide * 4);
-        }
-        for (int64_t x = 0; x < from->columns; x++) {
-            pixel_make(within, x, y, source + x * from->channels);
-            dev_cv_pay(&owed, (size_t)(kept * kept) * (from->channels + 8));
-        }
-        dev_cv_store(to.type, (uint8_t *)(uintptr_t)dev_cv_row(&to, y), source,
-                     dev_cv_row_items(&to));
-    }
-    dev_cv_hold(within);
-    return made;
-}
-
-// bilateralFilter(src, d, sigmaColor, sigmaSpace[, dst[, borderType]])
-static mp_obj_t bilateral_filter(size_t count, const mp_obj_t *args, mp_map_t *named)
-{
-    enum { SRC, D, COLOR, SPACE, DST, BORDER };
-    static const mp_arg_t table[] = {
-        CV_NEEDS(src),        CV_NEEDS_INT(d), CV_NEEDS(sigmaColor),
-        CV_NEEDS(sigmaSpace), CV_MAY(dst),     CV_MAY_INT(borderType, CV_BORDER_REFLECT_101)};
-    CV_PARSE(table);
-    struct within within = {.from = dev_cv_take(values[SRC].u_obj, CV_U8 | CV_F32)};
-    within.border = dev_cv_border_parse(values[BORDER].u_int);
-    double color = mp_obj_get_float(values[COLOR].u_obj);
-    double space = mp_obj_get_float(values[SPACE].u_obj);
-    color = color > 0 ? color : 1;
-    space = space > 0 ? space : 1;
-    double radius = values[D].u_int > 0 ? (double)(values[D].u_int / 2) : rint(space * 1.5);
-    if (!(radius <= CV_KERNEL_MAX / 2) || within.from.channels == 2 || within.from.channels > 3) {
-        dev_cv_bad("of one channel or of three, by at most 1024 places on each side");
-    }
-    within.radius = radius > 1 ? (int64_t)radius : 1;
-    within.of_color = -0.5 / (color * color);
-    within.of_space = -0.5 / (space * space);
-    return dev_cv_give(values[DST].u_obj, smoothed(&within));
-}
-MP_DEFINE_CONST_FUN_OBJ_KW(dev_cv_bilateralFilter_obj, 4, bilateral_filter);
 
 // --- derivatives and Gabor's kernel
 

@@ -152,6 +152,10 @@ static mp_obj_t gaussian_blur(size_t count, const mp_obj_t *args, mp_map_t *name
     down = down > 0 ? down : across;
     filter.kernel.columns = gaussian_size(size[0], across, is_byte);
     filter.kernel.rows = gaussian_size(size[1], down, is_byte);
+    if (filter.border != CV_BORDER_CONSTANT) { // around one row or column there is nothing else
+        filter.kernel.columns = filter.from.columns == 1 ? 1 : filter.kernel.columns;
+        filter.kernel.rows = filter.from.rows == 1 ? 1 : filter.kernel.rows;
+    }
     if (filter.kernel.columns % 2 != 1 || filter.kernel.rows % 2 != 1) {
         dev_cv_bad("the sides of a Gaussian are odd, or 0 with a sigma");
     }

@@ -151,7 +151,10 @@ static void budgets_hold_within_a_call(void **state)
 {
     static const char *const calls[] = {
         "cv.GaussianBlur(a, (255, 255), 30)",
-        "cv.filter2D(a, -1, np.ones((60, 60)))",
+        "cv.filter2D(a, -1, np.arange(3600).reshape(60, 60) % 7.0)",
+        "cv.filter2D(a, -1, np.arange(900).reshape(30, 30) % 7.0)",
+        "[cv.blur(a, (60, 60)) for i in range(1000)]",
+        "for i in range(1000): cv.pyrDown(a)",
         "cv.warpAffine(a, np.eye(3)[:2], (300, 300), flags=2)",
         "cv.resize(a, (600, 300), interpolation=2)",
         "cv.dilate(a, cv.getStructuringElement(1, (9, 9)), iterations=1000)",
