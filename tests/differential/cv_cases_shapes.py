@@ -152,26 +152,31 @@ def draw_contours(random):
     return f"(lambda f: cv.drawContours({ground(random)}, f[0], {which}, {color(random)}{style}, {given}))({found})"
 
 
-def picture(random, dtypes=("uint8",), channels=(1, 3), low=1):
+def picture(random, dtypes=("uint8",), channels=(1, 3), low=1, wide=()):
+    """`wide`: widths, one of which an image may have."""
     deep = random.choice(channels)
-    shape = (size(random, low), size(random, low)) + ((deep,) if deep > 1 else ())
+    shape = (size(random, low), random.choice((size(random, low), *wide))) + ((deep,) if deep > 1 else ())
     text = f"im({shape}, '{random.choice(dtypes)}', {random.randint(0, 999)})"
     return text + random.choice(("", "", "[::2]", "[::-1]", "[:, 1:]" if shape[1] > 1 else ""))
 
 
+WIDE = (7, 31, 33)  # around a vector of the loops behind filters
 BORDERS = ("REPLICATE", "REFLECT", "REFLECT_101", "WRAP")
 
 
 def pyr_down(random):
-    return f"cv.pyrDown({picture(random, ('uint8', 'float32', 'float64'), low=3)}{maybe(random, f'borderType=cv.BORDER_{random.choice(BORDERS)}')})"
+    return f"cv.pyrDown({picture(random, ('uint8', 'float32', 'float64'), (1, 2, 3, 4), 3, WIDE)}{maybe(random, f'borderType=cv.BORDER_{random.choice(BORDERS)}')})"
 
 
 def pyr_up(random):
-    return f"cv.pyrUp({picture(random, ('uint8', 'float32', 'float64'))})"
+    # A result of numbers of 64 bits is large: of few channels and columns.
+    kinds = (("uint8", (1, 2, 3, 4), (1, 7, 31)), ("float32", (1, 3), (7,)), ("float64", (1, 2), ()))
+    dtype, channels, wide = random.choice(kinds)
+    return f"cv.pyrUp({picture(random, (dtype,), channels, 1, wide)})"
 
 
 def bilateral(random):
-    text = picture(random, ("uint8", "float32"), low=2)
+    text = picture(random, ("uint8", "float32"), low=2, wide=WIDE)
     border = f"borderType=cv.BORDER_{random.choice(BORDERS[:3])}"
     return f"cv.bilateralFilter({text}, {random.choice((-1, 1, 3, 5, 7))}, {random.choice((0.3, 20, 75))}, {random.choice((1, 2, 3.5))}{maybe(random, border)})"
 
@@ -182,7 +187,7 @@ def gabor(random):
 
 
 def spatial_gradient(random):
-    return f"cv.spatialGradient({picture(random, channels=(1, 1, 1, 3))}{maybe(random, f'borderType=cv.BORDER_{random.choice(BORDERS[:3])}')})"
+    return f"cv.spatialGradient({picture(random, channels=(1, 1, 1, 3), wide=(1, *WIDE))}{maybe(random, f'borderType=cv.BORDER_{random.choice(BORDERS[:3])}')})"
 
 
 def rect_sub_pix(random):
