@@ -210,7 +210,8 @@ def morph(name):
 
 def morphology(random):
     op = random.choice("ERODE DILATE OPEN CLOSE GRADIENT TOPHAT BLACKHAT".split())
-    return f"cv.morphologyEx({rows_image(random, COMMON)}, cv.MORPH_{op}, {shape_kernel(random)}{maybe(random, 'iterations=2')})"
+    return (f"cv.morphologyEx({rows_image(random, COMMON)}, cv.MORPH_{op}, {shape_kernel(random)}"
+            f"{maybe(random, 'iterations=2', f'borderType={border(random)}')})")
 
 
 def make_border(random):

@@ -40,7 +40,9 @@ struct np_array *dev_cv_filtered(const struct cv_filter *filter);
 enum cv_border dev_cv_filter_border(mp_int_t border); // raises for WRAP, which filters do not know
 
 // --- typed/cv_typed.c
-// Fills the array with what the filter comes to, in the types of images; false: that cannot be.
+// Fills the array with what the filter comes to, in the types of images; false: that cannot be, and
+// nothing was written. Row y is written when rows up to y and those around it were read, so that
+// the array may be the image's own where its border reads none of them again.
 bool dev_cv_filter_typed(const struct cv_filter *filter, struct np_array *made);
 
 // --- cv_kernel.c

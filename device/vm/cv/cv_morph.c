@@ -79,21 +79,36 @@ static struct np_array *copied(const struct cv_image *src)
     return made;
 }
 
-static struct np_array *morphed(const struct cv_image *src, const struct morph *morph,
-                                bool is_least)
+// Filters once more what was made here: where it lies, unless a border reads rows again that were
+// written by then.
+static struct np_array *once_more(struct cv_filter *filter, struct np_array *made)
+{
+    filter->from = dev_cv_of(made);
+    bool is_read_once =
+        filter->border == CV_BORDER_CONSTANT || filter->border == CV_BORDER_REPLICATE;
+    return is_read_once && dev_cv_filter_typed(filter, made) ? made : dev_cv_filtered(filter);
+}
+
+// Of an image, or of what was made here, which may be written over.
+static struct np_array *morphed(const struct cv_image *src, struct np_array *own,
+                                const struct morph *morph, bool is_least)
 {
     struct cv_filter filter = {
-        .from = *src, .kernel = morph->kernel, .scale = 1, .depth = -1, .border = morph->border};
+        .kernel = morph->kernel, .scale = 1, .depth = -1, .border = morph->border};
+    filter.from = own != NULL ? dev_cv_of(own) : *src;
     filter.how = is_least ? CV_FILTER_LEAST : CV_FILTER_LARGEST;
     filter.anchor_x = morph->anchor_x;
     filter.anchor_y = morph->anchor_y;
     for (int c = 0; c < 4; c++) {
-        filter.around[c] = morph->has_around ? morph->around[c] : beyond(src->type, is_least);
+        filter.around[c] =
+            morph->has_around ? morph->around[c] : beyond(filter.from.type, is_least);
     }
-    struct np_array *made = morph->times > 0 ? dev_cv_filtered(&filter) : copied(src);
+    if (morph->times == 0) {
+        return own != NULL ? own : copied(src);
+    }
+    struct np_array *made = own != NULL ? once_more(&filter, own) : dev_cv_filtered(&filter);
     for (mp_int_t i = 1; i < morph->times; i++) {
-        filter.from = dev_cv_of(made);
-        made = dev_cv_filtered(&filter);
+        made = once_more(&filter, made);
     }
     return made;
 }
@@ -130,15 +145,13 @@ static struct np_array *operated(mp_int_t op, const struct cv_image *src, const 
     switch (op) {
     case ERODE:
     case DILATE:
-        return morphed(src, morph, op == ERODE);
+        return morphed(src, NULL, morph, op == ERODE);
     case OPEN:
-    case CLOSE: {
-        struct cv_image once = dev_cv_of(morphed(src, morph, op == OPEN));
-        return morphed(&once, morph, op != OPEN);
-    }
+    case CLOSE:
+        return morphed(NULL, morphed(src, NULL, morph, op == OPEN), morph, op != OPEN);
     case GRADIENT: {
-        struct cv_image most = dev_cv_of(morphed(src, morph, false));
-        struct cv_image least = dev_cv_of(morphed(src, morph, true));
+        struct cv_image most = dev_cv_of(morphed(src, NULL, morph, false));
+        struct cv_image least = dev_cv_of(morphed(src, NULL, morph, true));
         return less(&most, &least);
     }
     case TOPHAT: {

@@ -28,6 +28,7 @@ struct typed {
     uint8_t *real;
 };
 
+// Zeros: the sums of a box begin with them.
 static uint8_t *bytes_scratch(size_t bytes)
 {
     return (uint8_t *)(void *)dev_cv_scratch(bytes / sizeof(double) + 1);
@@ -35,29 +36,29 @@ static uint8_t *bytes_scratch(size_t bytes)
 
 // --- rows with their border
 
+// A row of what is outside: its first pixel, then twice as much each time.
 static void outside_fill(struct typed *typed)
 {
     const struct cv_filter *filter = typed->filter;
-    const size_t channels = filter->from.channels;
-    for (size_t i = 0; i < typed->wide; i++) {
-        size_t c = i % channels;
+    const struct cv_plan *plan = typed->plan;
+    const size_t bytes = typed->wide * plan->item;
+    void *outside = typed->outside;
+    for (uint32_t c = 0; c < filter->from.channels; c++) {
         double value = filter->around[c < 4 ? c : 3];
         double held = value > 0 ? (value < UINT8_MAX ? rint(value) : UINT8_MAX) : 0;
-        switch (typed->plan->item) {
-        case sizeof(float):
-            if (typed->plan->box.is_box) {
-                ((int32_t *)(void *)typed->outside)[i] = (int32_t)held;
-            } else {
-                ((float *)(void *)typed->outside)[i] = (float)value;
-            }
-            break;
-        case sizeof(uint16_t):
-            ((uint16_t *)(void *)typed->outside)[i] = (uint16_t)held;
-            break;
-        default:
-            typed->outside[i] = (uint8_t)held;
-            break;
+        if (plan->source == NP_F32) {
+            ((float *)outside)[c] = (float)value;
+        } else if (plan->item == sizeof(int32_t)) {
+            ((int32_t *)outside)[c] = (int32_t)held;
+        } else if (plan->item == sizeof(uint16_t)) {
+            ((uint16_t *)outside)[c] = (uint16_t)held;
+        } else {
+            ((uint8_t *)outside)[c] = (uint8_t)held;
         }
+    }
+    for (size_t done = typed->pixel; done < bytes; done *= 2) {
+        size_t more = done < bytes - done ? done : bytes - done;
+        memcpy(typed->outside + done, typed->outside, more);
     }
 }
 
@@ -166,7 +167,7 @@ static void row_keep(const struct typed *typed, int64_t row, size_t *owed)
     const struct cv_taps *across = &typed->plan->across;
     const struct cv_finish_rows *loops = NP_CHOSEN(dev_cv_finish_rows);
     int64_t at = dev_cv_border_at(row, filter->from.rows, filter->border);
-    size_t slot = (size_t)((row + filter->anchor_y) % filter->kernel.rows);
+    uint32_t slot = (uint32_t)(row + filter->anchor_y) % (uint32_t)filter->kernel.rows;
     uint8_t *to = typed->rows + slot * typed->kept;
     void *kept = to;
     dev_cv_pay(owed, typed->wide + typed->items * across->count / PER_PAY);
@@ -204,8 +205,11 @@ static void row_make(const struct typed *typed, int64_t y, uint8_t *to)
     const struct cv_plan *plan = typed->plan;
     const struct cv_taps *down = &plan->down;
     if (!plan->box.is_box) {
+        const size_t rows = (size_t)filter->kernel.rows;
+        const size_t first = (uint32_t)y % (uint32_t)rows;
         for (size_t k = 0; k < down->count; k++) {
-            size_t slot = (size_t)((y + down->at[k].row) % filter->kernel.rows);
+            size_t slot = first + (size_t)down->at[k].row;
+            slot -= slot < rows ? 0 : rows;
             down->rows[k] =
                 typed->rows + slot * typed->kept + (size_t)down->at[k].column * typed->pixel;
         }
@@ -236,17 +240,16 @@ static void prepare(struct typed *typed)
         typed->places[b] =
             dev_cv_border_at(x - filter->anchor_x, filter->from.columns, filter->border);
     }
-    typed->outside = bytes_scratch(typed->wide * plan->item);
+    typed->outside =
+        filter->border == CV_BORDER_CONSTANT ? bytes_scratch(typed->wide * plan->item) : NULL;
     typed->padded = bytes_scratch(typed->wide * plan->item * 2);
     typed->fresh = plan->box.is_box ? bytes_scratch(typed->items * plan->item) : NULL;
     typed->rows = bytes_scratch(typed->kept * (size_t)filter->kernel.rows);
     typed->sum = plan->first != NULL ? bytes_scratch(typed->items * plan->sum) : NULL;
     typed->real = plan->last != NULL ? bytes_scratch(typed->items * sizeof(float)) : NULL;
-    memset(typed->rows, 0, typed->kept * (size_t)filter->kernel.rows);
-    if (plan->box.is_box) {
-        memset(typed->sum, 0, typed->items * plan->sum);
+    if (filter->border == CV_BORDER_CONSTANT) {
+        outside_fill(typed);
     }
-    outside_fill(typed);
 }
 
 bool dev_cv_filter_typed(const struct cv_filter *filter, struct np_array *made)
