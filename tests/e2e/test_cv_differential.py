@@ -19,6 +19,7 @@ from walle_stack import SOURCE
 
 sys.path.insert(0, os.path.join(SOURCE, "tests", "differential"))
 import cv_cases  # noqa: E402
+import cv_cases_places  # noqa: E402
 from script_cases import ScriptTestCase  # noqa: E402
 
 COUNT = int(os.environ.get("WALLE_CV_CASES", "4"))
@@ -135,6 +136,17 @@ class Differential(ScriptTestCase):
             good += not text and not isinstance(theirs, Exception)
         self.assertEqual(differ, [], f"{len(differ)} of {len(cases)}:\n" + "\n".join(differ[:60]))
         self.assertGreater(good, len(cases) * 3 // 4)  # most of them are no errors
+
+    def test_pixels_from_other_places(self):
+        """Odd widths, every number of channels, rows apart and every border: what loops over whole vectors may get wrong."""
+        rows, _ = page_rows()
+        cases = cv_cases_places.cases()
+        self.together = 3  # results are small
+        shown = self.played(cases)
+        differ = [f"{name}: {line}\n    {text}" for name, line, one in shown if (text := compare(one, of_opencv(line), rows[name][1]))]
+        self.assertEqual(differ, [], f"{len(differ)} of {len(cases)}:\n" + "\n".join(differ[:60]))
+        refused = sum(isinstance(of_opencv(line), Exception) for _, line, _ in shown)
+        self.assertLess(refused, len(cases) // 50)
 
     def test_a_difference_is_seen(self):
         one = ("flip", "return cv.flip(im((2, 3), 'uint8', 1), 0)")

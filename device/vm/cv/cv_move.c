@@ -2,34 +2,61 @@
 // and together, with a border. What comes out is a new array. Called by scripts, on the VM's
 // thread.
 #include "vm/cv/cv_calls.h"
+#include "vm/cv/rows/cv_place_rows.h"
 
 #include <string.h>
 
-// A view of an image with one of its sides, or both, turned around.
-static struct np_array *turned(const struct np_array *array, bool rows, bool columns)
+#define TURNED 32 // columns that are turned before they are paid
+
+static uint8_t *row_to(const struct cv_image *image, int64_t row)
 {
-    struct np_array *view = dev_np_view(array);
-    for (uint32_t d = 0; d < 2; d++) {
-        if ((d == 0 ? rows : columns) && view->size > 0) {
-            view->data += view->steps[d] * (view->dims[d] - 1);
-            view->steps[d] = -view->steps[d];
-        }
-    }
-    return view;
+    return (uint8_t *)(uintptr_t)dev_cv_row(image, row);
 }
 
-static const struct np_array *sided(mp_obj_t value)
+static size_t pixel_of(const struct cv_image *image)
 {
-    struct cv_image image = dev_cv_take(value, CV_ALL);
-    struct np_array *view = dev_np_view(image.array);
-    view->rank = image.channels == 1 ? 2 : 3;
-    view->dims[0] = image.rows;
-    view->dims[1] = image.columns;
-    view->dims[2] = image.channels;
-    if (image.array->rank < 2) {
-        view->steps[1] = (int64_t)dev_np_item(view->type);
+    return dev_np_item(image->type) * image->channels;
+}
+
+// An image with rows, columns or both in the opposite order.
+static const struct np_array *mirrored(const struct cv_image *from, bool rows, bool columns)
+{
+    struct np_array *made = dev_cv_like(from);
+    struct cv_image to = dev_cv_of(made);
+    const size_t pixel = pixel_of(from);
+    size_t owed = 0;
+    for (int64_t y = 0; y < to.rows; y++) {
+        const uint8_t *in = dev_cv_row(from, rows ? to.rows - 1 - y : y);
+        if (columns) {
+            NP_CHOSEN(dev_cv_move_rows)->reverse(row_to(&to, y), in, (size_t)to.columns, pixel);
+        } else {
+            memcpy(row_to(&to, y), in, (size_t)to.columns * pixel);
+        }
+        dev_cv_pay(&owed, dev_cv_row_items(&to));
     }
-    return view;
+    dev_cv_hold(from);
+    return made;
+}
+
+// An image whose rows are the columns of another.
+static const struct np_array *turned(const struct cv_image *from, bool is_clockwise)
+{
+    struct np_array *made = dev_cv_new(from->type, from->columns, from->rows, from->channels);
+    struct cv_image to = dev_cv_of(made);
+    struct cv_turning turning = {.to = row_to(&to, is_clockwise ? 0 : to.rows - 1),
+                                 .to_step = is_clockwise ? to.step : -to.step,
+                                 .from = dev_cv_row(from, is_clockwise ? from->rows - 1 : 0),
+                                 .from_step = is_clockwise ? -from->step : from->step,
+                                 .rows = (size_t)from->rows,
+                                 .pixel = pixel_of(from)};
+    size_t owed = 0;
+    for (int64_t x = 0; x < from->columns; x += TURNED) {
+        int64_t end = from->columns - x < TURNED ? from->columns : x + TURNED;
+        NP_CHOSEN(dev_cv_move_rows)->turn(&turning, (size_t)x, (size_t)end);
+        dev_cv_pay(&owed, (size_t)(end - x) * dev_cv_row_items(&to));
+    }
+    dev_cv_hold(from);
+    return made;
 }
 
 // flip(src, flipCode[, dst])
@@ -38,10 +65,9 @@ static mp_obj_t flip(size_t count, const mp_obj_t *args, mp_map_t *named)
     enum { SRC, CODE, DST };
     static const mp_arg_t table[] = {CV_NEEDS(src), CV_NEEDS_INT(flipCode), CV_MAY(dst)};
     CV_PARSE(table);
-    const struct np_array *src = sided(values[SRC].u_obj);
+    struct cv_image src = dev_cv_take(values[SRC].u_obj, CV_ALL);
     mp_int_t code = values[CODE].u_int;
-    const struct np_array *view = turned(src, code <= 0, code != 0);
-    return dev_cv_give(values[DST].u_obj, dev_np_cast(view, view->type));
+    return dev_cv_give(values[DST].u_obj, mirrored(&src, code <= 0, code != 0));
 }
 MP_DEFINE_CONST_FUN_OBJ_KW(dev_cv_flip_obj, 2, flip);
 
@@ -55,17 +81,9 @@ static mp_obj_t rotate(size_t count, const mp_obj_t *args, mp_map_t *named)
     if (code < CLOCKWISE || code > COUNTERCLOCKWISE) {
         dev_cv_bad("rotate by one of the three ROTATE_ codes");
     }
-    struct np_array *view =
-        turned(sided(values[SRC].u_obj), code != COUNTERCLOCKWISE, code != CLOCKWISE);
-    if (code != HALF) {
-        int64_t size = view->dims[0];
-        int64_t step = view->steps[0];
-        view->dims[0] = view->dims[1];
-        view->steps[0] = view->steps[1];
-        view->dims[1] = size;
-        view->steps[1] = step;
-    }
-    return dev_cv_give(values[DST].u_obj, dev_np_cast(view, view->type));
+    struct cv_image src = dev_cv_take(values[SRC].u_obj, CV_ALL);
+    return dev_cv_give(values[DST].u_obj,
+                       code == HALF ? mirrored(&src, true, true) : turned(&src, code == CLOCKWISE));
 }
 MP_DEFINE_CONST_FUN_OBJ_KW(dev_cv_rotate_obj, 2, rotate);
 
@@ -210,6 +228,69 @@ static mp_obj_t vconcat(size_t count, const mp_obj_t *args)
 }
 MP_DEFINE_CONST_FUN_OBJ_VAR_BETWEEN(dev_cv_vconcat_obj, 1, 2, vconcat);
 
+// An image with a border around it.
+struct framing {
+    struct cv_image from;
+    struct cv_image to;
+    int64_t top;
+    int64_t left;
+    int64_t right;
+    const int32_t *at; // columns that the left border shows, then the right one; unless `constant`
+    const uint8_t *constant; // a row of pixels; NULL: the border is of the image
+};
+
+static void framed_row(const struct framing *framing, int64_t y, int64_t row)
+{
+    const struct cv_move_rows *rows = NP_CHOSEN(dev_cv_move_rows);
+    const size_t pixel = pixel_of(&framing->from);
+    const size_t left = (size_t)framing->left;
+    const size_t right = (size_t)framing->right;
+    const size_t inside = (size_t)framing->from.columns;
+    uint8_t *to = row_to(&framing->to, y);
+    if (row < 0) {
+        memcpy(to, framing->constant, (size_t)framing->to.columns * pixel);
+        return;
+    }
+    const uint8_t *in = dev_cv_row(&framing->from, row);
+    memcpy(to + left * pixel, in, inside * pixel);
+    if (framing->constant != NULL) {
+        memcpy(to, framing->constant, left * pixel);
+        memcpy(to + (left + inside) * pixel, framing->constant, right * pixel);
+        return;
+    }
+    rows->pick(to, in, framing->at, left, pixel);
+    rows->pick(to + (left + inside) * pixel, in, framing->at + left, right, pixel);
+}
+
+// Columns that borders to the left and to the right show.
+static const int32_t *columns_of(const struct framing *framing, enum cv_border border)
+{
+    int64_t count = framing->left + framing->right;
+    int32_t *made = (int32_t *)(void *)dev_cv_scratch((size_t)count / 2 + 1);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t at = i - framing->left + (i < framing->left ? 0 : framing->from.columns);
+        made[i] = (int32_t)dev_cv_border_at(at, framing->from.columns, border);
+    }
+    return made;
+}
+
+// A row of one colour: of four numbers, the last for all channels behind.
+static const uint8_t *constant_of(const struct framing *framing, const double scalar[4])
+{
+    const struct cv_image *to = &framing->to;
+    const size_t item = dev_np_item(to->type);
+    const size_t pixel = pixel_of(to);
+    uint8_t around[4 * NP_ITEM_MAX];
+    dev_cv_store(to->type, around, scalar, 4);
+    uint8_t *row = (uint8_t *)dev_cv_scratch((size_t)(to->columns + 1) * pixel / 8 + 1);
+    uint8_t *color = row + (size_t)to->columns * pixel;
+    for (uint32_t c = 0; c < to->channels; c++) {
+        memcpy(color + c * item, around + (c < 4 ? c : 3) * item, item);
+    }
+    NP_CHOSEN(dev_cv_move_rows)->repeat(row, color, (size_t)to->columns, pixel);
+    return row;
+}
+
 // copyMakeBorder(src, top, bottom, left, right, borderType[, dst[, value]])
 static mp_obj_t copy_make_border(size_t count, const mp_obj_t *args, mp_map_t *named)
 {
@@ -218,9 +299,13 @@ static mp_obj_t copy_make_border(size_t count, const mp_obj_t *args, mp_map_t *n
         CV_NEEDS(src),       CV_NEEDS_INT(top),        CV_NEEDS_INT(bottom), CV_NEEDS_INT(left),
         CV_NEEDS_INT(right), CV_NEEDS_INT(borderType), CV_MAY(dst),          CV_MAY(value)};
     CV_PARSE(table);
-    struct cv_image from = dev_cv_take(values[SRC].u_obj, CV_ALL);
-    int64_t widths[] = {values[TOP].u_int, values[BOTTOM].u_int, values[LEFT].u_int,
-                        values[RIGHT].u_int};
+    struct framing framing = {.from = dev_cv_take(values[SRC].u_obj, CV_ALL),
+                              .top = values[TOP].u_int,
+                              .left = values[LEFT].u_int,
+                              .right = values[RIGHT].u_int};
+    const struct cv_image *from = &framing.from;
+    int64_t bottom = values[BOTTOM].u_int;
+    const int64_t widths[] = {framing.top, bottom, framing.left, framing.right};
     for (size_t i = 0; i < MP_ARRAY_SIZE(widths); i++) {
         if (widths[i] < 0 || widths[i] > INT32_MAX) {
             dev_cv_bad("a border is not negative, and below 2^31");
@@ -229,30 +314,21 @@ static mp_obj_t copy_make_border(size_t count, const mp_obj_t *args, mp_map_t *n
     enum cv_border border = dev_cv_border_parse(values[BORDER].u_int);
     double scalar[4];
     dev_cv_scalar(values[VALUE].u_obj, scalar);
-    struct np_array *made = dev_cv_new(from.type, from.rows + widths[0] + widths[1],
-                                       from.columns + widths[2] + widths[3], from.channels);
-    struct cv_image to = dev_cv_of(made);
-    size_t item = dev_np_item(from.type);
-    size_t pixel = item * from.channels;
-    uint8_t around[4 * NP_ITEM_MAX];
-    dev_cv_store(from.type, around, scalar, 4);
-    size_t owed = 0;
-    for (int64_t y = 0; y < to.rows; y++) {
-        int64_t row = dev_cv_border_at(y - widths[0], from.rows, border);
-        uint8_t *out = (uint8_t *)(uintptr_t)dev_cv_row(&to, y);
-        for (int64_t x = 0; x < to.columns; x++, out += pixel) {
-            int64_t column = dev_cv_border_at(x - widths[2], from.columns, border);
-            if (row >= 0 && column >= 0) {
-                __builtin_memcpy(out, dev_cv_row(&from, row) + (size_t)column * pixel, pixel);
-                continue;
-            }
-            for (uint32_t c = 0; c < from.channels; c++) {
-                __builtin_memcpy(out + c * item, around + (c < 4 ? c : 3) * item, item);
-            }
-        }
-        dev_cv_pay(&owed, dev_cv_row_items(&to));
+    struct np_array *made =
+        dev_cv_new(from->type, from->rows + framing.top + bottom,
+                   from->columns + framing.left + framing.right, from->channels);
+    framing.to = dev_cv_of(made);
+    if (border == CV_BORDER_CONSTANT) {
+        framing.constant = constant_of(&framing, scalar);
+    } else {
+        framing.at = columns_of(&framing, border);
     }
-    dev_cv_hold(&from);
+    size_t owed = 0;
+    for (int64_t y = 0; y < framing.to.rows; y++) {
+        framed_row(&framing, y, dev_cv_border_at(y - framing.top, from->rows, border));
+        dev_cv_pay(&owed, dev_cv_row_items(&framing.to));
+    }
+    dev_cv_hold(&framing);
     return dev_cv_give(values[DST].u_obj, made);
 }
 MP_DEFINE_CONST_FUN_OBJ_KW(dev_cv_copyMakeBorder_obj, 6, copy_make_border);

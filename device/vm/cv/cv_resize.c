@@ -1,201 +1,100 @@
 // resize of walle.cv, and what a model's input is made of in one go. Along each side, every place
 // of the result is a few places of the image, each with a weight; rows are resized across as they
 // are needed, and kept while they are. uint8 by INTER_LINEAR is computed in whole numbers of 11
-// bits, as OpenCV does. Called by scripts, on the VM's thread.
+// bits, as OpenCV does; other uint8 and float32 in floats, float64 in doubles. Called by scripts,
+// on the VM's thread.
 #include "vm/cv/cv_calls.h"
+#include "vm/cv/cv_side.h"
+#include "vm/cv/rows/cv_place_rows.h"
 
 #include <float.h>
 #include <math.h>
-
-enum { NEAREST, LINEAR, CUBIC, AREA };
-
-#define TAPS_CUBIC 4
-#define FIXED      2048 // what a weight of 1 is in whole numbers
-
-// How a side is resized: place i of the result is `taps` places from first[i] on, held within the
-// side, with weights[i * taps + ...].
-struct side {
-    int64_t from;
-    int64_t to;
-    int64_t taps;
-    double scale;  // places of the image for one of the result
-    double *first; // whole numbers
-    double *weights;
-};
-
-static int64_t held(int64_t at, int64_t size)
-{
-    return at < 0 ? 0 : at >= size ? size - 1 : at;
-}
-
-static void cubic_set(double part, double *weights)
-{
-    const double a = -0.75;
-    double near = part;
-    double other = 1 - part;
-    weights[0] = ((a * (near + 1) - 5 * a) * (near + 1) + 8 * a) * (near + 1) - 4 * a;
-    weights[1] = ((a + 2) * near - (a + 3)) * near * near + 1;
-    weights[2] = ((a + 2) * other - (a + 3)) * other * other + 1;
-    weights[3] = 1 - weights[0] - weights[1] - weights[2];
-}
-
-// Where in the image a place of the result is; of an enlarged area OpenCV takes other places.
-static double place_of(const struct side *side, int64_t i, int how)
-{
-    if (how != AREA) {
-        return (double)(float)(((double)i + 0.5) * side->scale - 0.5);
-    }
-    double first = floor((double)i * side->scale);
-    double part = (double)(float)((double)(i + 1) - (first + 1) / side->scale);
-    return first + (part <= 0 ? 0 : part - floor(part));
-}
-
-static void point_set(const struct side *side, int64_t i, int how, bool is_across)
-{
-    if (how == NEAREST) {
-        side->first[i] = (double)held((int64_t)floor((double)i * side->scale), side->from);
-        side->weights[i] = 1;
-        return;
-    }
-    double at = place_of(side, i, how);
-    double first = floor(at);
-    double part = at - first;
-    if (how == CUBIC) {
-        side->first[i] = first - 1;
-        cubic_set(part, side->weights + i * TAPS_CUBIC);
-        return;
-    }
-    if (is_across && (first < 0 || first >= (double)(side->from - 1))) {
-        part = 0;
-    }
-    side->first[i] = first;
-    side->weights[2 * i] = 1 - part;
-    side->weights[2 * i + 1] = part;
-}
-
-// The share that each place of the image has in one of the result.
-static void share_set(const struct side *side, int64_t i)
-{
-    double low = (double)i * side->scale;
-    double high = low + side->scale;
-    double wide = fmin(side->scale, (double)side->from - low);
-    double first = floor(low + 1e-3 < ceil(low) ? low : rint(low));
-    side->first[i] = first;
-    for (int64_t k = 0; k < side->taps; k++) {
-        double begin = fmax(low, first + (double)k);
-        double end = fmin(fmin(high, first + (double)k + 1), (double)side->from);
-        double share = end - begin;
-        side->weights[i * side->taps + k] = share > 1e-3 || side->taps == 1 ? share / wide : 0;
-    }
-}
-
-static void side_set(struct side *side, int how, bool is_across, bool is_shrunk)
-{
-    size_t owed = 0;
-    side->taps = how == NEAREST ? 1 : how == CUBIC ? TAPS_CUBIC : 2;
-    if (is_shrunk) {
-        side->taps = (int64_t)ceil(side->scale) + 1;
-    }
-    side->first = dev_cv_scratch((size_t)side->to);
-    side->weights = dev_cv_scratch((size_t)(side->to * side->taps));
-    for (int64_t i = 0; i < side->to; i++) {
-        if (is_shrunk) {
-            share_set(side, i);
-        } else {
-            point_set(side, i, how, is_across);
-        }
-        dev_cv_pay(&owed, (size_t)side->taps);
-    }
-}
-
-// Whole weights of two taps.
-static void side_fix(const struct side *side)
-{
-    for (int64_t i = 0; i < 2 * side->to; i++) {
-        side->weights[i] = rint((double)((float)side->weights[i] * FIXED));
-    }
-}
+#include <string.h>
 
 struct resizing {
     struct cv_image from;
-    struct side across;
-    struct side down;
-    bool is_fixed; // weights are whole numbers
-    double *row;   // of the image
-    double *kept;  // rows that were resized across, one behind another: row r at r % kept_count
+    struct cv_side across;
+    struct cv_side down;
+    bool is_fixed;       // weights are whole numbers
+    bool is_float;       // a row that is asked for has floats, whatever the image is of
+    struct cv_taps taps; // across
+    cv_across_fn *make;
+    const void *weights; // down
+    uint8_t *row;        // of the image, with what is outside beside it
+    uint8_t *kept;     // rows that were resized across, one behind another: row r at r % kept_count
+    size_t kept_bytes; // of a row
+    size_t item;       // bytes of an element of it
     int64_t kept_count;
-    int64_t kept_to; // rows before this one are there
-    double *sum;     // a row of the result
+    int64_t kept_to;   // rows before this one are there
+    const void **rows; // kept ones that are added up
+    void *sum;         // a row of the result; NULL: added up where it is stored
 };
 
-static void across_row(const struct resizing *job, int64_t row, double *to)
+// Bytes of the image from a row's first to where its memory surely ends.
+static int64_t bytes_from(const struct cv_image *image, int64_t row)
 {
-    const struct side *side = &job->across;
-    const int64_t channels = job->from.channels;
-    dev_cv_load(&job->from, row, job->row);
-    for (int64_t i = 0; i < side->to; i++) {
-        const double *weights = side->weights + i * side->taps;
-        int64_t first = (int64_t)side->first[i];
-        for (int64_t c = 0; c < channels; c++) {
-            double sum = 0;
-            for (int64_t k = 0; k < side->taps; k++) {
-                sum += weights[k] * job->row[held(first + k, side->from) * channels + c];
-            }
-            to[i * channels + c] = sum;
-        }
-    }
+    int64_t size = (int64_t)(dev_cv_row_items(image) * dev_np_item(image->type));
+    int64_t more = image->step > 0 ? image->rows - 1 - row : row;
+    return size + more * (image->step > 0 ? image->step : -image->step);
 }
 
-static double *kept_row(const struct resizing *job, int64_t row)
+// A row as loops read it: with the edges beside it, and bytes to spare.
+static const uint8_t *row_padded(const struct resizing *job, int64_t row)
 {
-    return job->kept + (row % job->kept_count) * job->across.to * job->from.channels;
+    const struct cv_image *from = &job->from;
+    const size_t pixel = dev_np_item(from->type) * from->channels;
+    const size_t size = (size_t)from->columns * pixel;
+    const uint8_t *in = dev_cv_row(from, row);
+    if (job->is_fixed && bytes_from(from, row) >= (int64_t)(size + CV_ROW_SPARE)) {
+        return in; // none of its places are outside
+    }
+    uint8_t *at = job->row + CV_SIDE_BEFORE * pixel;
+    memcpy(at, in, size);
+    const struct cv_move_rows *move = NP_CHOSEN(dev_cv_move_rows);
+    move->repeat(job->row, in, CV_SIDE_BEFORE, pixel);
+    move->repeat(at + size, in + size - pixel, (size_t)job->across.taps, pixel);
+    return at;
 }
 
-// Rows as whole numbers, as OpenCV adds up two of them.
-static void fixed_sum(const struct resizing *job, int64_t row, const double *weights, size_t items)
+static uint8_t *kept_row(const struct resizing *job, int64_t row)
 {
-    const double *one = kept_row(job, held(row, job->down.from));
-    const double *other = kept_row(job, held(row + 1, job->down.from));
-    const int64_t first = (int64_t)weights[0];
-    const int64_t second = (int64_t)weights[1];
-    for (size_t i = 0; i < items; i++) {
-        int64_t sum =
-            ((first * ((int64_t)one[i] >> 4)) >> 16) + ((second * ((int64_t)other[i] >> 4)) >> 16);
-        job->sum[i] = (double)((sum + 2) >> 2);
-    }
+    int64_t at = dev_cv_side_held(row, job->down.from) % job->kept_count;
+    return job->kept + (size_t)at * job->kept_bytes;
 }
 
-static void real_sum(const struct resizing *job, int64_t row, const double *weights, size_t items)
+// Makes row y of the result at `to`, or in job->sum where there is one. Asked for in order.
+static void row_make(struct resizing *job, int64_t y, void *to, size_t *owed)
 {
-    for (size_t i = 0; i < items; i++) {
-        job->sum[i] = 0;
-    }
-    for (int64_t k = 0; k < job->down.taps; k++) {
-        const double *from = kept_row(job, held(row + k, job->down.from));
-        const double weight = weights[k];
-        for (size_t i = 0; i < items; i++) {
-            job->sum[i] += weight * from[i];
-        }
-    }
-}
-
-// Leaves row y of the result in job->sum. Asked for in order.
-static void row_make(struct resizing *job, int64_t y, size_t *owed)
-{
-    size_t items = (size_t)job->across.to * job->from.channels;
-    int64_t first = (int64_t)job->down.first[y];
-    int64_t last = held(first + job->down.taps - 1, job->down.from);
-    int64_t from = held(first, job->down.from);
+    const struct cv_resize_rows *loops = NP_CHOSEN(dev_cv_resize_rows);
+    const size_t items = (size_t)job->across.to * job->from.channels;
+    const int64_t taps = job->down.taps;
+    int64_t first = job->down.at[y];
+    int64_t last = dev_cv_side_held(first + taps - 1, job->down.from);
+    int64_t from = dev_cv_side_held(first, job->down.from);
     if (job->kept_to < from) {
         job->kept_to = from; // rows that no place of the result is made of
     }
     for (; job->kept_to <= last; job->kept_to++) {
-        across_row(job, job->kept_to, kept_row(job, job->kept_to));
+        job->make(kept_row(job, job->kept_to), row_padded(job, job->kept_to), &job->taps);
         dev_cv_pay(owed, dev_cv_row_items(&job->from) + items * (size_t)job->across.taps);
     }
-    const double *weights = job->down.weights + y * job->down.taps;
-    (job->is_fixed ? fixed_sum : real_sum)(job, first, weights, items);
-    dev_cv_pay(owed, items * (size_t)job->down.taps);
+    for (int64_t k = 0; k < taps; k++) {
+        job->rows[k] = kept_row(job, first + k);
+    }
+    if (job->is_fixed) {
+        const int16_t *two[] = {job->rows[0], job->rows[1]};
+        loops->down_fixed(to, two, (const int16_t *)job->weights + 2 * y, items);
+    } else if (job->from.type == NP_F64) {
+        loops->down_f64(job->sum != NULL ? job->sum : to, job->rows,
+                        (const double *)job->weights + taps * y, (size_t)taps, items);
+    } else {
+        loops->down_f32(job->sum != NULL ? job->sum : to, job->rows,
+                        (const float *)job->weights + taps * y, (size_t)taps, items);
+    }
+    if (job->sum != NULL && !job->is_float) {
+        loops->store_u8(to, job->sum, items);
+    }
+    dev_cv_pay(owed, items * (size_t)taps);
 }
 
 static bool is_whole(double scale)
@@ -203,29 +102,139 @@ static bool is_whole(double scale)
     return fabs(scale - rint(scale)) < DBL_EPSILON;
 }
 
+// Chooses the loop across and its weights, and the weights down.
+static void loops_choose(struct resizing *job)
+{
+    const struct cv_resize_rows *loops = NP_CHOSEN(dev_cv_resize_rows);
+    job->taps = (struct cv_taps){.at = job->across.at,
+                                 .count = (size_t)job->across.to,
+                                 .taps = (size_t)job->across.taps,
+                                 .channels = job->from.channels};
+    if (job->is_fixed) {
+        job->make = loops->across_fixed;
+        job->taps.weights = dev_cv_side_fixed(&job->across);
+        job->weights = dev_cv_side_fixed(&job->down);
+        job->item = sizeof(int16_t);
+    } else if (job->from.type == NP_F64) {
+        job->make = loops->across_f64;
+        job->taps.weights = job->across.weights;
+        job->weights = job->down.weights;
+        job->item = sizeof(double);
+    } else {
+        job->make = job->from.type == NP_U8 ? loops->across_u8 : loops->across_f32;
+        job->taps.weights = dev_cv_side_floats(&job->across);
+        job->weights = dev_cv_side_floats(&job->down);
+        job->item = sizeof(float);
+    }
+}
+
+// Places across become elements; where weights are whole numbers, two pixels that are there.
+static void places_set(struct resizing *job)
+{
+    const struct cv_side *side = &job->across;
+    int32_t last = (int32_t)(side->from > 1 ? side->from - 2 : 0);
+    for (int64_t i = 0; i < side->to; i++) {
+        if (job->is_fixed && (side->at[i] < 0 || side->at[i] > last)) {
+            double *weights = side->weights + 2 * i;
+            bool is_last = side->at[i] > last && side->from > 1;
+            weights[0] = is_last ? 0 : 1;
+            weights[1] = is_last ? 1 : 0;
+            side->at[i] = side->at[i] < 0 ? 0 : last;
+        }
+        side->at[i] *= (int32_t)job->from.channels;
+    }
+}
+
 // Allocates all that rows are made of. `job` has the image, and the sizes and scales of both sides.
-static void resizing_begin(struct resizing *job, int how)
+static void resizing_begin(struct resizing *job, enum cv_resizing how)
 {
     const double across = job->across.scale;
     const double down = job->down.scale;
-    if (how == LINEAR && across == 2 && down == 2 && is_whole(across)) {
-        how = AREA;
+    if (how == CV_LINEAR && across == 2 && down == 2) {
+        how = CV_AREA;
     }
-    bool is_shrunk = how == AREA && across >= 1 && down >= 1;
-    side_set(&job->across, how, true, is_shrunk);
-    side_set(&job->down, how, false, is_shrunk);
-    job->is_fixed = job->is_fixed && job->from.type == NP_U8 && job->across.taps == 2 &&
-                    job->down.taps == 2 && how != CUBIC && !is_shrunk;
-    if (job->is_fixed) {
-        side_fix(&job->across);
-        side_fix(&job->down);
-    }
+    bool is_shrunk = how == CV_AREA && across >= 1 && down >= 1;
+    dev_cv_side_set(&job->across, how, true, is_shrunk);
+    dev_cv_side_set(&job->down, how, false, is_shrunk);
+    job->is_fixed = !job->is_float && job->from.type == NP_U8 && job->down.taps == 2 && !is_shrunk;
+    places_set(job);
+    loops_choose(job);
     job->kept_count = job->down.taps < job->from.rows ? job->down.taps : job->from.rows;
     size_t items = (size_t)job->across.to * job->from.channels;
-    job->row = dev_cv_scratch(dev_cv_row_items(&job->from));
-    job->kept = dev_cv_scratch(items * (size_t)job->kept_count);
-    job->sum = dev_cv_scratch(items);
+    size_t wide = (size_t)(job->from.columns + job->across.taps + CV_SIDE_BEFORE);
+    size_t pixel = dev_np_item(job->from.type) * job->from.channels;
+    job->kept_bytes = (items * job->item + 2 * CV_ROW_SPARE - 1) / CV_ROW_SPARE * CV_ROW_SPARE;
+    job->row = (uint8_t *)dev_cv_scratch((wide * pixel + CV_ROW_SPARE) / sizeof(double) + 1);
+    job->kept =
+        (uint8_t *)dev_cv_scratch(job->kept_bytes / sizeof(double) * (size_t)job->kept_count);
+    job->rows = (const void **)(void *)dev_cv_scratch((size_t)job->down.taps);
+    job->sum = NULL;
+    if (job->is_float || (job->from.type == NP_U8 && !job->is_fixed)) {
+        job->sum = dev_cv_scratch(items);
+    }
     job->kept_to = 0;
+}
+
+// --- pixels as they are, and cells of whole pixels
+
+static void nearest(struct resizing *job, const struct cv_image *to)
+{
+    const size_t pixel = dev_np_item(to->type) * to->channels;
+    size_t owed = 0;
+    dev_cv_side_set(&job->across, CV_NEAREST, true, false);
+    dev_cv_side_set(&job->down, CV_NEAREST, false, false);
+    for (int64_t y = 0; y < to->rows; y++) {
+        NP_CHOSEN(dev_cv_move_rows)
+            ->pick((uint8_t *)(uintptr_t)dev_cv_row(to, y), dev_cv_row(&job->from, job->down.at[y]),
+                   job->across.at, (size_t)to->columns, pixel);
+        dev_cv_pay(&owed, 2 * dev_cv_row_items(to));
+    }
+}
+
+// Whether every pixel of the result is one cell of whole pixels of the image.
+static bool are_cells(const struct resizing *job, enum cv_resizing how)
+{
+    const struct cv_side *sides[] = {&job->across, &job->down};
+    for (int i = 0; i < 2; i++) {
+        double scale = sides[i]->scale;
+        if (how == CV_LINEAR ? scale != 2 : !(scale >= 1 && is_whole(scale))) {
+            return false;
+        }
+        if (scale > (double)sides[i]->from ||
+            (int64_t)rint(scale) * sides[i]->to > sides[i]->from) {
+            return false;
+        }
+    }
+    return job->from.type == NP_U8 && (how == CV_LINEAR || how == CV_AREA);
+}
+
+static void cells_make(const struct resizing *job, const struct cv_image *to)
+{
+    const struct cv_resize_rows *loops = NP_CHOSEN(dev_cv_resize_rows);
+    const struct cv_cells cells = {.count = (size_t)to->columns,
+                                   .channels = to->channels,
+                                   .across = (size_t)rint(job->across.scale),
+                                   .down = (size_t)rint(job->down.scale)};
+    const size_t items = dev_cv_row_items(to) * cells.across;
+    uint32_t *sums = (uint32_t *)(void *)dev_cv_scratch(items / 2 + 1);
+    size_t owed = 0;
+    for (int64_t y = 0; y < to->rows; y++) {
+        uint8_t *out = (uint8_t *)(uintptr_t)dev_cv_row(to, y);
+        int64_t top = y * (int64_t)cells.down;
+        if (cells.across == 2 && cells.down == 2) {
+            const uint8_t *two[] = {dev_cv_row(&job->from, top), dev_cv_row(&job->from, top + 1)};
+            loops->halve(out, two, &cells);
+            dev_cv_pay(&owed, 4 * dev_cv_row_items(to));
+            continue;
+        }
+        memset(sums, 0, items * sizeof(*sums));
+        for (size_t k = 0; k < cells.down; k++) {
+            loops->sum(sums, dev_cv_row(&job->from, top + (int64_t)k), items);
+            dev_cv_pay(&owed, items);
+        }
+        loops->shrink(out, sums, &cells);
+        dev_cv_pay(&owed, items);
+    }
 }
 
 // The sizes of a result, by `dsize` or else by the factors.
@@ -262,11 +271,11 @@ static mp_obj_t resize(size_t count, const mp_obj_t *args, mp_map_t *named)
     enum { SRC, DSIZE, DST, FX, FY, INTERPOLATION };
     static const mp_arg_t table[] = {CV_NEEDS(src), CV_NEEDS(dsize),
                                      CV_MAY(dst),   CV_MAY(fx),
-                                     CV_MAY(fy),    CV_MAY_INT(interpolation, LINEAR)};
+                                     CV_MAY(fy),    CV_MAY_INT(interpolation, CV_LINEAR)};
     CV_PARSE(table);
-    struct resizing job = {.from = dev_cv_take(values[SRC].u_obj, CV_ALL), .is_fixed = true};
+    struct resizing job = {.from = dev_cv_take(values[SRC].u_obj, CV_ALL)};
     mp_int_t how = values[INTERPOLATION].u_int;
-    if (how < NEAREST || how > AREA || (job.from.type == NP_I32 && how != NEAREST)) {
+    if (how < CV_NEAREST || how > CV_AREA || (job.from.type == NP_I32 && how != CV_NEAREST)) {
         dev_cv_bad("resize by INTER_NEAREST, INTER_LINEAR, INTER_CUBIC or INTER_AREA; int32 by the "
                    "first");
     }
@@ -275,13 +284,18 @@ static mp_obj_t resize(size_t count, const mp_obj_t *args, mp_map_t *named)
     struct np_array *made =
         dev_cv_new(job.from.type, job.down.to, job.across.to, job.from.channels);
     struct cv_image to = dev_cv_of(made);
-    resizing_begin(&job, (int)how);
-    size_t owed = 0;
-    for (int64_t y = 0; y < to.rows; y++) {
-        row_make(&job, y, &owed);
-        dev_cv_store(to.type, (uint8_t *)(uintptr_t)dev_cv_row(&to, y), job.sum,
-                     dev_cv_row_items(&to));
+    if (how == CV_NEAREST) {
+        nearest(&job, &to);
+    } else if (are_cells(&job, (enum cv_resizing)how)) {
+        cells_make(&job, &to);
+    } else {
+        resizing_begin(&job, (enum cv_resizing)how);
+        size_t owed = 0;
+        for (int64_t y = 0; y < to.rows; y++) {
+            row_make(&job, y, (uint8_t *)(uintptr_t)dev_cv_row(&to, y), &owed);
+        }
     }
+    dev_cv_hold(&job);
     return dev_cv_give(values[DST].u_obj, made);
 }
 MP_DEFINE_CONST_FUN_OBJ_KW(dev_cv_resize_obj, 2, resize);
@@ -312,6 +326,22 @@ static void crop(struct cv_image *image, mp_obj_t rect)
     image->columns = wide;
 }
 
+// What was cut out, as float32.
+static const struct np_array *floats_of(const struct cv_image *image)
+{
+    struct np_array *made = dev_cv_new(NP_F32, image->rows, image->columns, image->channels);
+    struct cv_image to = dev_cv_of(made);
+    double *row = dev_cv_scratch(dev_cv_row_items(image));
+    size_t owed = 0;
+    for (int64_t y = 0; y < image->rows; y++) {
+        dev_cv_load(image, y, row);
+        dev_cv_store(NP_F32, (uint8_t *)(uintptr_t)dev_cv_row(&to, y), row,
+                     dev_cv_row_items(image));
+        dev_cv_pay(&owed, dev_cv_row_items(image));
+    }
+    return made;
+}
+
 // crop_resize_normalize(src, dsize, rect=None, mean=0, scale=1, swapRB=False): an image as models
 // take it, float32 of 1 x channels x rows x columns: each channel less its mean, times its scale.
 static mp_obj_t crop_resize_normalize(size_t count, const mp_obj_t *args, mp_map_t *named)
@@ -321,7 +351,7 @@ static mp_obj_t crop_resize_normalize(size_t count, const mp_obj_t *args, mp_map
         CV_NEEDS(src), CV_NEEDS(dsize), CV_MAY(rect),
         CV_MAY(mean),  CV_MAY(scale),   {MP_QSTR_swapRB, MP_ARG_BOOL, {.u_bool = false}}};
     CV_PARSE(table);
-    struct resizing job = {.from = dev_cv_take(values[SRC].u_obj, CV_ALL)};
+    struct resizing job = {.from = dev_cv_take(values[SRC].u_obj, CV_ALL), .is_float = true};
     if (job.from.channels > CHANNELS) {
         dev_cv_bad("of at most four channels");
     }
@@ -340,19 +370,23 @@ static mp_obj_t crop_resize_normalize(size_t count, const mp_obj_t *args, mp_map
     const int64_t channels = job.from.channels;
     int64_t dims[] = {1, channels, job.down.to, job.across.to};
     struct np_array *made = dev_np_new(NP_F32, 4, dims);
-    resizing_begin(&job, LINEAR);
+    if (job.from.type != NP_U8 && job.from.type != NP_F32) {
+        job.from = dev_cv_of(floats_of(&job.from));
+    }
+    resizing_begin(&job, CV_LINEAR);
     size_t owed = 0;
     for (int64_t y = 0; y < job.down.to; y++) {
-        row_make(&job, y, &owed);
+        row_make(&job, y, NULL, &owed);
         for (int64_t c = 0; c < channels; c++) {
             int64_t in = values[SWAP].u_bool && channels >= 3 && c < 3 ? 2 - c : c;
             float *to = (float *)(void *)made->data + (c * job.down.to + y) * job.across.to;
-            for (int64_t x = 0; x < job.across.to; x++) {
-                to[x] = (float)((job.sum[x * channels + in] - means[c]) * scales[c]);
-            }
+            NP_CHOSEN(dev_cv_resize_rows)
+                ->level(to, (const float *)job.sum + in, (size_t)job.across.to, (size_t)channels,
+                        (const float[]){(float)means[c], (float)scales[c]});
         }
         dev_cv_pay(&owed, (size_t)(channels * job.across.to));
     }
+    dev_cv_hold(&job);
     return MP_OBJ_FROM_PTR(made);
 }
 MP_DEFINE_CONST_FUN_OBJ_KW(dev_cv_crop_resize_normalize_obj, 2, crop_resize_normalize);

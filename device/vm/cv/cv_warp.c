@@ -3,24 +3,28 @@
 // results are the same. Called by scripts, on the VM's thread.
 #include "vm/cv/cv_calls.h"
 
+#include "vm/cv/rows/cv_place_rows.h"
+#include "vm/cv/rows/cv_warp_rows.h"
+
 #include <math.h>
+#include <string.h>
 
 enum { NEAREST, LINEAR, CUBIC, IS_INVERSE = 16 };
 
-#define STEPS       32 // of a pixel
-#define STEP_BITS   5
 #define AFFINE      1024 // of what an affine place is counted in
 #define AFFINE_BITS 10
-#define TAPS_MAX    4
 #define BLOCK       32
 
 // How places are read.
 struct sampling {
     struct cv_image from;
     int how;
+    int64_t taps; // along a side
+    cv_sample_fn *sample;
     enum cv_border border;
-    double around[4];
-    double weights[STEPS][TAPS_MAX]; // of the taps along a side, by the part behind the point
+    uint8_t around[4 * NP_ITEM_MAX];
+    float weights[CV_STEPS][CV_TAPS_MAX]; // of the taps along a side, by the part behind the point
+    double weights_long[CV_STEPS][CV_TAPS_MAX];
 };
 
 static int64_t clamped(double value)
@@ -28,132 +32,217 @@ static int64_t clamped(double value)
     return value >= INT32_MAX ? INT32_MAX : value > INT32_MIN ? (int64_t)rint(value) : INT32_MIN;
 }
 
-static void sampling_begin(struct sampling *sampling, mp_int_t flags, mp_int_t border,
-                           mp_obj_t value)
+static cv_sample_fn *sample_of(enum np_type type, int how)
 {
-    sampling->how = (int)(flags & 7);
-    if (sampling->how > CUBIC || (sampling->from.type == NP_I32 && sampling->how != NEAREST)) {
-        dev_cv_bad("by INTER_NEAREST, INTER_LINEAR or INTER_CUBIC; int32 by the first");
+    const struct cv_warp_rows *loops = NP_CHOSEN(dev_cv_warp_rows);
+    if (how == NEAREST) {
+        return loops->nearest;
     }
-    sampling->border = dev_cv_border_parse(border);
-    dev_cv_scalar(value, sampling->around);
-    dev_cv_store(sampling->from.type, (uint8_t *)sampling->around, sampling->around, 4);
-    struct np_array held = {.type = sampling->from.type};
-    struct cv_image one = {
-        .array = &held, .type = held.type, .columns = 4, .channels = 1, .rows = 1};
-    uint8_t bytes[4 * NP_ITEM_MAX];
-    __builtin_memcpy(bytes, sampling->around, sizeof(bytes));
-    one.data = bytes;
-    dev_cv_load(&one, 0, sampling->around);
-    for (int i = 0; i < STEPS; i++) {
-        double part = i / (double)STEPS;
-        double *weights = sampling->weights[i];
+    if (type == NP_U8) {
+        return how == LINEAR ? loops->linear_u8 : loops->cubic_u8;
+    }
+    if (type == NP_F32) {
+        return how == LINEAR ? loops->linear_f32 : loops->cubic_f32;
+    }
+    return how == LINEAR ? loops->linear_f64 : loops->cubic_f64;
+}
+
+static void weights_set(struct sampling *sampling)
+{
+    for (int i = 0; i < CV_STEPS; i++) {
+        double part = i / (double)CV_STEPS;
+        double *weights = sampling->weights_long[i];
         if (sampling->how == LINEAR) {
             weights[0] = 1 - part;
             weights[1] = part;
-            continue;
+        } else {
+            const double a = -0.75;
+            double other = 1 - part;
+            weights[0] = ((a * (part + 1) - 5 * a) * (part + 1) + 8 * a) * (part + 1) - 4 * a;
+            weights[1] = ((a + 2) * part - (a + 3)) * part * part + 1;
+            weights[2] = ((a + 2) * other - (a + 3)) * other * other + 1;
+            weights[3] = 1 - weights[0] - weights[1] - weights[2];
         }
-        const double a = -0.75;
-        double other = 1 - part;
-        weights[0] = ((a * (part + 1) - 5 * a) * (part + 1) + 8 * a) * (part + 1) - 4 * a;
-        weights[1] = ((a + 2) * part - (a + 3)) * part * part + 1;
-        weights[2] = ((a + 2) * other - (a + 3)) * other * other + 1;
-        weights[3] = 1 - weights[0] - weights[1] - weights[2];
-    }
-}
-
-static double item_of(const struct cv_image *from, const uint8_t *pixel, uint32_t channel)
-{
-    const void *at = pixel;
-    switch (from->type) {
-    case NP_U8:
-        return pixel[channel];
-    case NP_I32:
-        return ((const int32_t *)at)[channel];
-    case NP_F32:
-        return (double)((const float *)at)[channel];
-    default:
-        return ((const double *)at)[channel];
-    }
-}
-
-// Adds what is at a pixel, or around the image, to each channel.
-static void pixel_add(const struct sampling *sampling, int64_t x, int64_t y, double weight,
-                      double *to)
-{
-    const struct cv_image *from = &sampling->from;
-    int64_t row = dev_cv_border_at(y, from->rows, sampling->border);
-    int64_t column = dev_cv_border_at(x, from->columns, sampling->border);
-    if (row < 0 || column < 0) {
-        for (uint32_t c = 0; c < from->channels; c++) {
-            to[c] += weight * sampling->around[c & 3];
-        }
-        return;
-    }
-    size_t pixel = dev_np_item(from->type) * from->channels;
-    const uint8_t *at = dev_cv_row(from, row) + (size_t)column * pixel;
-    for (uint32_t c = 0; c < from->channels; c++) {
-        to[c] += weight * item_of(from, at, c);
-    }
-}
-
-// A place in steps of 1/32; of NEAREST in pixels.
-static void place_read(const struct sampling *sampling, int64_t x, int64_t y, double *to)
-{
-    for (uint32_t c = 0; c < sampling->from.channels; c++) {
-        to[c] = 0;
-    }
-    if (sampling->how == NEAREST) {
-        pixel_add(sampling, x, y, 1, to);
-        return;
-    }
-    const int64_t taps = sampling->how == LINEAR ? 2 : 4;
-    const double *across = sampling->weights[x & (STEPS - 1)];
-    const double *down = sampling->weights[y & (STEPS - 1)];
-    int64_t left = (x >> STEP_BITS) - (taps / 2 - 1);
-    int64_t top = (y >> STEP_BITS) - (taps / 2 - 1);
-    for (int64_t j = 0; j < taps; j++) {
-        for (int64_t i = 0; i < taps; i++) {
-            pixel_add(sampling, left + i, top + j, across[i] * down[j], to);
+        for (int k = 0; k < CV_TAPS_MAX; k++) {
+            sampling->weights[i][k] = (float)weights[k];
         }
     }
-    for (uint32_t c = 0; c < sampling->from.channels && sampling->from.type == NP_U8; c++) {
-        to[c] = floor(to[c] + 0.5);
-    }
 }
 
-// Where row y, column x of the result is found, in the steps of place_read.
+static void sampling_begin(struct sampling *sampling, mp_int_t flags, mp_int_t border,
+                           mp_obj_t value)
+{
+    enum np_type type = sampling->from.type;
+    sampling->how = (int)(flags & 7);
+    if (sampling->how > CUBIC || (type == NP_I32 && sampling->how != NEAREST)) {
+        dev_cv_bad("by INTER_NEAREST, INTER_LINEAR or INTER_CUBIC; int32 by the first");
+    }
+    sampling->border = dev_cv_border_parse(border);
+    sampling->taps = sampling->how == NEAREST ? 1 : sampling->how == LINEAR ? 2 : 4;
+    sampling->sample = sample_of(type, sampling->how);
+    double numbers[4];
+    dev_cv_scalar(value, numbers);
+    dev_cv_store(type, sampling->around, numbers, 4);
+    weights_set(sampling);
+}
+
+// Where the places of a row of the result are found: `find` sets them, in steps of 1/32 of a pixel,
+// or in pixels where the nearest is taken.
 struct places;
-typedef void place_fn(const struct places *places, int64_t x, int64_t y, int64_t *out_two);
+typedef void places_fn(const struct places *places, int64_t row);
 struct places {
-    place_fn *of;
+    places_fn *find;
+    int32_t *x;
+    int32_t *y;
+    size_t count;
+    bool is_nearest;
     double matrix[9];
+    int32_t *along[2]; // of an affine place, what its column adds to x and y
+    int64_t reach[2];  // the most that one of those adds
+    int64_t block;     // columns that perspective counts from
     const struct cv_image *map;
     const struct cv_image *other; // the second map; NULL: the first has both
-    int64_t block;                // columns that perspective counts from
-    bool is_nearest;
 };
 
-static struct np_array *sampled(const struct sampling *sampling, const struct places *places,
+// What a row of the result is made with, and which places are read without a look at the border:
+// from `low` on, less than `within` further. Of those that lie `beyond` no tap is in the image.
+struct passage {
+    struct cv_source source;
+    struct cv_source patch; // the taps of one place, where some of them are outside
+    uint8_t *patch_data;
+    uint8_t *constant; // a row of what is around; NULL: there is more than that
+    int32_t low;
+    uint32_t within[2];
+    int32_t far;
+    uint32_t beyond[2];
+};
+
+static void passage_begin(struct passage *passage, const struct sampling *sampling, int64_t columns)
+{
+    const struct cv_image *from = &sampling->from;
+    const size_t item = dev_np_item(from->type);
+    const size_t pixel = item * from->channels;
+    const int64_t taps = sampling->taps;
+    const int64_t unit = sampling->how == NEAREST ? 1 : CV_STEPS;
+    const int64_t before = taps > 1 ? taps / 2 - 1 : 0;
+    const int64_t spare = taps > 1 && from->channels == 3 ? 1 : 0; // loops read it, too
+    const int64_t sides[] = {from->columns - spare, from->rows};
+    *passage = (struct passage){.source = {.data = from->data,
+                                           .step = from->step,
+                                           .channels = from->channels,
+                                           .pixel = pixel,
+                                           .weights = sampling->weights,
+                                           .weights_long = sampling->weights_long}};
+    passage->low = (int32_t)(before * unit);
+    passage->far = (int32_t)((before - taps + 1) * unit);
+    for (int i = 0; i < 2; i++) {
+        int64_t within = sides[i] - taps + 1;
+        passage->within[i] = (uint32_t)(within > 0 ? within * unit : 0);
+        passage->beyond[i] = (uint32_t)(((i == 0 ? from->columns : from->rows) + taps - 1) * unit);
+    }
+    passage->patch = passage->source;
+    passage->patch.step = taps * (int64_t)pixel;
+    passage->patch_data = (uint8_t *)dev_cv_scratch((size_t)(taps * taps) * pixel / 8 + 5);
+    passage->patch.data = passage->patch_data;
+    uint8_t *row = (uint8_t *)dev_cv_scratch((size_t)(columns + 1) * pixel / 8 + 1);
+    uint8_t *color = row + (size_t)columns * pixel;
+    for (uint32_t c = 0; c < from->channels; c++) {
+        memcpy(color + c * item, sampling->around + (c & 3) * item, item);
+    }
+    NP_CHOSEN(dev_cv_move_rows)->repeat(row, color, (size_t)columns, pixel);
+    passage->constant = row;
+}
+
+// A place at the image's edge: what its taps are is put together.
+static void edge_read(const struct passage *passage, const struct sampling *sampling, int32_t x,
+                      int32_t y, uint8_t *to)
+{
+    const struct cv_image *from = &sampling->from;
+    const size_t pixel = passage->source.pixel;
+    const int64_t taps = sampling->taps;
+    const int bits = taps > 1 ? CV_STEP_BITS : 0;
+    const int32_t unit = 1 << bits;
+    const int64_t before = taps > 1 ? taps / 2 - 1 : 0;
+    uint8_t *tap = passage->patch_data;
+    for (int64_t j = 0; j < taps; j++) {
+        int64_t row = dev_cv_border_at((y >> bits) - before + j, from->rows, sampling->border);
+        for (int64_t i = 0; i < taps; i++, tap += pixel) {
+            int64_t column =
+                dev_cv_border_at((x >> bits) - before + i, from->columns, sampling->border);
+            bool is_around = row < 0 || column < 0;
+            memcpy(tap,
+                   is_around ? passage->constant : dev_cv_row(from, row) + (size_t)column * pixel,
+                   pixel);
+        }
+    }
+    const int32_t place[] = {passage->low + (x & (unit - 1)), passage->low + (y & (unit - 1))};
+    sampling->sample(to, &passage->patch, &place[0], &place[1], 1);
+}
+
+static bool is_within(const struct passage *passage, int32_t x, int32_t y)
+{
+    return (uint32_t)x - (uint32_t)passage->low < passage->within[0] &&
+           (uint32_t)y - (uint32_t)passage->low < passage->within[1];
+}
+
+static bool is_beyond(const struct passage *passage, int32_t x, int32_t y)
+{
+    return (uint32_t)x - (uint32_t)passage->far >= passage->beyond[0] ||
+           (uint32_t)y - (uint32_t)passage->far >= passage->beyond[1];
+}
+
+// One row of the result, in runs of places that are read alike.
+static void row_read(const struct passage *passage, const struct sampling *sampling,
+                     const struct places *places, uint8_t *to)
+{
+    const size_t pixel = passage->source.pixel;
+    const int32_t *x = places->x;
+    const int32_t *y = places->y;
+    const size_t count = places->count;
+    const bool is_constant = sampling->border == CV_BORDER_CONSTANT;
+    for (size_t i = 0; i < count;) {
+        size_t end = i;
+        while (end < count && is_within(passage, x[end], y[end])) {
+            end++;
+        }
+        if (end > i) {
+            sampling->sample(to + i * pixel, &passage->source, x + i, y + i, end - i);
+            i = end;
+            continue;
+        }
+        while (is_constant && end < count && is_beyond(passage, x[end], y[end])) {
+            end++;
+        }
+        if (end > i) {
+            memcpy(to + i * pixel, passage->constant, (end - i) * pixel);
+            i = end;
+            continue;
+        }
+        edge_read(passage, sampling, x[i], y[i], to + i * pixel);
+        i++;
+    }
+}
+
+static struct np_array *sampled(const struct sampling *sampling, struct places *places,
                                 int64_t rows, int64_t columns)
 {
     struct np_array *made = dev_cv_new(sampling->from.type, rows, columns, sampling->from.channels);
     struct cv_image to = dev_cv_of(made);
-    uint32_t channels = to.channels;
-    double *row_of = dev_cv_scratch((size_t)columns * channels);
-    size_t taps = sampling->how == NEAREST ? 1 : sampling->how == LINEAR ? 4 : 16;
+    struct passage passage;
+    passage_begin(&passage, sampling, columns);
+    places->count = (size_t)columns;
+    places->x = (int32_t *)(void *)dev_cv_scratch((size_t)columns / 2 + 1);
+    places->y = (int32_t *)(void *)dev_cv_scratch((size_t)columns / 2 + 1);
+    const size_t work = (size_t)(sampling->taps * sampling->taps) * 4;
     size_t owed = 0;
     for (int64_t y = 0; y < rows; y++) {
-        for (int64_t x = 0; x < columns; x++) {
-            int64_t at[2];
-            places->of(places, x, y, at);
-            place_read(sampling, at[0], at[1], row_of + x * channels);
-            dev_cv_pay(&owed, taps * channels * 4);
-        }
-        dev_cv_store(to.type, (uint8_t *)(uintptr_t)dev_cv_row(&to, y), row_of,
-                     dev_cv_row_items(&to));
+        dev_cv_pay(&owed, work * dev_cv_row_items(&to));
+        places->find(places, y);
+        row_read(&passage, sampling, places, (uint8_t *)(uintptr_t)dev_cv_row(&to, y));
     }
     dev_cv_hold(&sampling->from);
+    dev_cv_hold(&passage);
+    dev_cv_hold(places);
     return made;
 }
 
@@ -169,40 +258,62 @@ static void size_take(mp_obj_t dsize, const struct cv_image *from, int64_t size[
     }
 }
 
-static void affine_place(const struct places *places, int64_t x, int64_t y, int64_t *out_two)
+// What columns add to affine places.
+static void affine_begin(struct places *places, int64_t columns)
 {
-    const double *m = places->matrix;
-    const int64_t half = places->is_nearest ? AFFINE / 2 : AFFINE / STEPS / 2;
-    const int bits = places->is_nearest ? AFFINE_BITS : AFFINE_BITS - STEP_BITS;
-    for (int i = 0; i < 2; i++, m += 3) {
-        int64_t of_row = clamped((m[1] * (double)y + m[2]) * AFFINE) + half;
-        out_two[i] = (of_row + clamped(m[0] * (double)x * AFFINE)) >> bits;
+    for (int i = 0; i < 2; i++) {
+        places->along[i] = (int32_t *)(void *)dev_cv_scratch((size_t)columns / 2 + 1);
+        places->reach[i] = 0;
+        for (int64_t x = 0; x < columns; x++) {
+            int64_t along = clamped(places->matrix[3 * i] * (double)x * AFFINE);
+            places->along[i][x] = (int32_t)along;
+            along = along < 0 ? -along : along;
+            places->reach[i] = along > places->reach[i] ? along : places->reach[i];
+        }
+        dev_np_pay((size_t)columns);
     }
 }
 
-static void perspective_place(const struct places *places, int64_t x, int64_t y, int64_t *out_two)
+static void affine_find(const struct places *places, int64_t row)
 {
-    const double *m = places->matrix;
-    double base = (double)(x / places->block * places->block);
-    double rest = (double)x - base;
-    double row = (double)y;
-    double by = (m[6] * base + m[7] * row + m[8]) + m[6] * rest;
-    by = by != 0 ? (places->is_nearest ? 1 : STEPS) / by : 0;
-    out_two[0] = clamped(((m[0] * base + m[1] * row + m[2]) + m[0] * rest) * by);
-    out_two[1] = clamped(((m[3] * base + m[4] * row + m[5]) + m[3] * rest) * by);
+    const int64_t half = places->is_nearest ? AFFINE / 2 : AFFINE / CV_STEPS / 2;
+    const int bits = places->is_nearest ? AFFINE_BITS : AFFINE_BITS - CV_STEP_BITS;
+    int32_t *to[] = {places->x, places->y};
+    for (int i = 0; i < 2; i++) {
+        const double *m = places->matrix + 3 * i;
+        int64_t base = clamped((m[1] * (double)row + m[2]) * AFFINE) + half;
+        if ((base < 0 ? -base : base) + places->reach[i] < INT32_MAX) {
+            NP_CHOSEN(dev_cv_warp_rows)
+                ->affine(to[i], places->along[i], (int32_t)base, bits, places->count);
+            continue;
+        }
+        for (size_t x = 0; x < places->count; x++) {
+            to[i][x] = (int32_t)((base + places->along[i][x]) >> bits);
+        }
+    }
 }
 
-static void map_place(const struct places *places, int64_t x, int64_t y, int64_t *out_two)
+static void perspective_find(const struct places *places, int64_t row)
 {
-    const struct cv_image *map = places->map;
-    double scale = places->is_nearest ? 1 : STEPS;
-    const uint8_t *at = dev_cv_row(map, y) + x * (int64_t)(map->channels * sizeof(float));
-    const uint8_t *second = at + sizeof(float);
+    const struct cv_tilt tilt = {.matrix = places->matrix,
+                                 .row = (double)row,
+                                 .block = places->block,
+                                 .scale = places->is_nearest ? 1 : CV_STEPS};
+    NP_CHOSEN(dev_cv_warp_rows)->perspective(places->x, places->y, &tilt, places->count);
+}
+
+static void map_find(const struct places *places, int64_t row)
+{
+    const struct cv_warp_rows *loops = NP_CHOSEN(dev_cv_warp_rows);
+    const double scale = places->is_nearest ? 1 : CV_STEPS;
+    const size_t apart = places->map->channels;
+    const float *first = (const void *)dev_cv_row(places->map, row);
+    const float *second = first + 1;
     if (places->other != NULL) {
-        second = dev_cv_row(places->other, y) + x * (int64_t)sizeof(float);
+        second = (const void *)dev_cv_row(places->other, row);
     }
-    out_two[0] = clamped(item_of(map, at, 0) * scale);
-    out_two[1] = clamped(item_of(map, second, 0) * scale);
+    loops->map(places->x, first, apart, scale, places->count);
+    loops->map(places->y, second, apart, scale, places->count);
 }
 
 // What warpAffine and warpPerspective are given: (src, M, dsize[, dst[, flags[, borderMode[,
@@ -246,10 +357,11 @@ static mp_obj_t warp_affine(size_t count, const mp_obj_t *args, mp_map_t *named)
 {
     struct warping warping;
     warping_take(&warping, 2, count, args, named);
-    warping.places.of = affine_place;
+    warping.places.find = affine_find;
     if (!warping.is_inverse) {
         dev_cv_affine_invert(warping.places.matrix);
     }
+    affine_begin(&warping.places, warping.size[0]);
     return warped(&warping);
 }
 MP_DEFINE_CONST_FUN_OBJ_KW(dev_cv_warpAffine_obj, 3, warp_affine);
@@ -258,7 +370,7 @@ static mp_obj_t warp_perspective(size_t count, const mp_obj_t *args, mp_map_t *n
 {
     struct warping warping;
     warping_take(&warping, 3, count, args, named);
-    warping.places.of = perspective_place;
+    warping.places.find = perspective_find;
     if (!warping.is_inverse) {
         dev_cv_perspective_invert(warping.places.matrix);
     }
@@ -283,7 +395,7 @@ static mp_obj_t remap(size_t count, const mp_obj_t *args, mp_map_t *named)
                    values[VALUE].u_obj);
     struct cv_image map = dev_cv_take(values[MAP1].u_obj, CV_F32);
     struct cv_image other = {0};
-    struct places places = {.of = map_place, .map = &map, .is_nearest = sampling.how == NEAREST};
+    struct places places = {.find = map_find, .map = &map, .is_nearest = sampling.how == NEAREST};
     if (map.channels == 1) {
         other = dev_cv_take(values[MAP2].u_obj, CV_F32);
         places.other = &other;
