@@ -22,7 +22,7 @@ def resized():
         for how in (*WAYS, "AREA"):
             for size in ((width * 2 + 1, 3), (max(1, width // 2), 9)):
                 yield "resize", f"cv.resize({text}, {size}, interpolation=cv.INTER_{how})"
-    for width, channels, text in images(12):
+    for width, _, text in images(12):
         for across, down in ((2, 2), (3, 2), (1, 4)):
             if width // across > 0 and "uint8" in text:
                 whole = f"({text})[:, :{width // across * across}]"
@@ -33,7 +33,7 @@ def resized():
 def warped():
     turn = "cv.getRotationMatrix2D((5, 3), 17, 0.8)"
     tilt = "np.array([[0.9, 0.1, 0.3], [-0.1, 1.0, 0.5], [0.002, 0.001, 1.0]])"
-    for number, (width, channels, text) in enumerate(images()):
+    for number, (width, _, text) in enumerate(images()):
         for way, how in enumerate(WAYS):
             border = BORDERS[(number + way * 2) % 5]
             ending = f"flags=cv.INTER_{how}, borderMode=cv.BORDER_{border}, borderValue=(9, 77, 3, 200))"
@@ -44,12 +44,12 @@ def warped():
 
 
 def moved():
-    for number, (_, channels, text) in enumerate(images()):
+    for number, (_, _, text) in enumerate(images(3)):
         for code in (-1, 0, 1):
             yield "flip", f"cv.flip({text}, {code})"
             yield "rotate", f"cv.rotate({text}, {code + 1})"
         for border in BORDERS:
-            sides = f"{number % 4}, {number % 3 + 1}, {number % 5}, {(number + 2) % 6}"
+            sides = f"{number % 3}, {number % 2 + 1}, {number % 5}, {(number + 2) % 6}"
             yield "copyMakeBorder", f"cv.copyMakeBorder({text}, {sides}, cv.BORDER_{border}, value=(9, 77, 3, 200))"
 
 
