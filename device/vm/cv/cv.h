@@ -84,7 +84,10 @@ struct cv_image dev_cv_take(mp_obj_t value, uint32_t types);
 struct cv_image dev_cv_take_empty(mp_obj_t value, uint32_t types); // one without pixels is fine
 struct np_array *dev_cv_new(enum np_type type, int64_t rows, int64_t columns, uint32_t channels);
 struct np_array *dev_cv_like(const struct cv_image *image); // of its size and type, zeros
-struct cv_image dev_cv_of(const struct np_array *made);     // of dev_cv_new
+// The same for those who write all of it before a script sees it.
+struct np_array *dev_cv_room(enum np_type type, int64_t rows, int64_t columns, uint32_t channels);
+struct np_array *dev_cv_room_like(const struct cv_image *image);
+struct cv_image dev_cv_of(const struct np_array *made); // of dev_cv_new
 // What a function gives back: `dst`, with the elements, where it is an array of this size and type;
 // else `made`.
 mp_obj_t dev_cv_give(mp_obj_t dst, const struct np_array *made);

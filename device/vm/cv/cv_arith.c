@@ -92,7 +92,7 @@ static mp_obj_t add_weighted(size_t count, const mp_obj_t *args, mp_map_t *named
                                        mp_obj_get_float(values[BETA].u_obj),
                                        mp_obj_get_float(values[GAMMA].u_obj)};
     enum np_type type = dev_cv_depth(values[DTYPE].u_int, src[0].type);
-    struct np_array *made = dev_cv_new(type, src[0].rows, src[0].columns, src[0].channels);
+    struct np_array *made = dev_cv_room(type, src[0].rows, src[0].columns, src[0].channels);
     struct cv_image to = dev_cv_of(made);
     bool is_typed = (type == NP_U8 || type == NP_F32) && src[0].type == type && src[1].type == type;
     (is_typed ? weigh : weigh_any)(&to, src, &weights);
@@ -111,7 +111,7 @@ static mp_obj_t bits(enum cv_bits how, const struct cv_image src[2], mp_obj_t ds
     }
     struct cv_image mask = {0};
     bool has_mask = mask_take(mask_value, &src[0], &mask);
-    struct np_array *made = dev_cv_like(&src[0]);
+    struct np_array *made = has_mask ? dev_cv_like(&src[0]) : dev_cv_room_like(&src[0]);
     struct cv_image to = dev_cv_of(made);
     size_t pixel = dev_np_item(to.type) * to.channels;
     size_t bytes = (size_t)to.columns * pixel;
@@ -182,7 +182,7 @@ static mp_obj_t copy_to(size_t count, const mp_obj_t *args, mp_map_t *named)
     struct cv_image src = dev_cv_take(values[SRC].u_obj, CV_ALL);
     struct cv_image mask = {0};
     bool has_mask = mask_take(values[MASK].u_obj, &src, &mask);
-    struct np_array *made = dev_cv_like(&src);
+    struct np_array *made = has_mask ? dev_cv_like(&src) : dev_cv_room_like(&src);
     struct cv_image to = dev_cv_of(made);
     if (values[DST].u_obj != mp_const_none) {
         struct cv_image under = dev_cv_take(values[DST].u_obj, CV_ALL);
@@ -411,7 +411,7 @@ static mp_obj_t normalize(size_t count, const mp_obj_t *args, mp_map_t *named)
     const double range[] = {dev_cv_real(values[ALPHA].u_obj, 1),
                             dev_cv_real(values[BETA].u_obj, 0)};
     enum np_type type = dev_cv_depth(values[DTYPE].u_int, src.type);
-    struct np_array *made = dev_cv_new(type, src.rows, src.columns, src.channels);
+    struct np_array *made = dev_cv_room(type, src.rows, src.columns, src.channels);
     struct cv_image to = dev_cv_of(made);
     double *row_of = dev_cv_scratch(dev_cv_row_items(&src));
     const struct cv_weights weights = normal_weights(&src, values[NORM].u_int, range, row_of);

@@ -78,7 +78,7 @@ static void plane_row(const struct planes *planes, const uint8_t *light, int64_t
 
 static struct np_array *of_planes(const struct planes *planes, int64_t rows)
 {
-    struct np_array *made = dev_cv_new(NP_U8, rows, planes->columns, 3);
+    struct np_array *made = dev_cv_room(NP_U8, rows, planes->columns, 3);
     struct cv_image to = dev_cv_of(made);
     size_t owed = 0;
     for (int64_t row = 0; row < rows; row++) {
@@ -140,7 +140,7 @@ static mp_obj_t cvt_color(size_t count, const mp_obj_t *args, mp_map_t *named)
                           MP_ERROR_TEXT("walle.cv: this code takes %d channels, not %d"),
                           conversion->from, (int)src.channels);
     }
-    struct np_array *made = dev_cv_new(src.type, src.rows, src.columns, conversion->to);
+    struct np_array *made = dev_cv_room(src.type, src.rows, src.columns, conversion->to);
     struct cv_image to = dev_cv_of(made);
     struct cv_color color = {.from = src.channels,
                              .to = conversion->to,

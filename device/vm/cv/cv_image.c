@@ -69,6 +69,17 @@ struct np_array *dev_cv_new(enum np_type type, int64_t rows, int64_t columns, ui
     return dev_np_new(type, channels == 1 ? 2 : 3, dims);
 }
 
+struct np_array *dev_cv_room(enum np_type type, int64_t rows, int64_t columns, uint32_t channels)
+{
+    int64_t dims[] = {rows, columns, channels};
+    return dev_np_new(type, channels == 1 ? 2 : 3, dims);
+}
+
+struct np_array *dev_cv_room_like(const struct cv_image *image)
+{
+    return dev_cv_room(image->type, image->rows, image->columns, image->channels);
+}
+
 struct np_array *dev_cv_like(const struct cv_image *image)
 {
     return dev_cv_new(image->type, image->rows, image->columns, image->channels);

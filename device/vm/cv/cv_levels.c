@@ -7,6 +7,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 enum { KINDS = 7, OTSU = 8 };
 
@@ -161,7 +162,7 @@ static mp_obj_t threshold(size_t count, const mp_obj_t *args, mp_map_t *named)
         level = floor(level);
         most = rint(most);
     }
-    struct np_array *made = dev_cv_like(&src);
+    struct np_array *made = dev_cv_room_like(&src);
     struct cv_image to = dev_cv_of(made);
     const double ends[] = {level, most};
     cut_rows(&to, &src, (int)kind, ends);
@@ -270,7 +271,7 @@ static mp_obj_t adaptive_threshold(size_t count, const mp_obj_t *args, mp_map_t 
     // Two of uint8 are not further apart than 255; NaN: nothing is above.
     nearby.bound = bound > -256 ? (int32_t)(bound < 256 ? bound : 256) : bound <= -256 ? -256 : 256;
     nearby.set[type == CV_BINARY ? 1 : 0] = set;
-    struct np_array *made = dev_cv_like(&src);
+    struct np_array *made = dev_cv_room_like(&src);
     struct cv_image to = dev_cv_of(made);
     (method == 0 ? compare_mean : compare_weighed)(&to, &src, &nearby);
     dev_cv_hold(&src);
@@ -306,7 +307,7 @@ static mp_obj_t equalize_hist(size_t count, const mp_obj_t *args, mp_map_t *name
             levels[i] = (uint8_t)fmin(255, rint((double)((float)sum * scale)));
         }
     }
-    struct np_array *made = dev_cv_like(&src);
+    struct np_array *made = dev_cv_room_like(&src);
     struct cv_image to = dev_cv_of(made);
     const struct cv_level_rows *rows = NP_CHOSEN(dev_cv_level_rows);
     size_t owed = 0;
@@ -414,10 +415,12 @@ MP_DEFINE_CONST_FUN_OBJ_VAR_BETWEEN(dev_cv_calcHist_obj, 5, 5, calc_hist);
 static void integral_whole(const struct cv_image *to, const struct cv_image *src)
 {
     const struct cv_tally_rows *rows = NP_CHOSEN(dev_cv_tally_rows);
+    const size_t edge = src->channels * sizeof(int32_t);
     size_t owed = 0;
     for (int64_t row = 0; row < src->rows; row++) {
         const int32_t *above = (const void *)dev_cv_row(to, row);
         int32_t *out = (void *)row_to(to, row + 1);
+        memset(out, 0, edge);
         rows->integral(out + src->channels, above + src->channels, dev_cv_row(src, row),
                        dev_cv_row_items(src), src->channels);
         dev_cv_pay(&owed, dev_cv_row_items(src) * 2);
@@ -426,6 +429,7 @@ static void integral_whole(const struct cv_image *to, const struct cv_image *src
 
 static void integral_any(const struct cv_image *to, const struct cv_image *src)
 {
+    const size_t edge = src->channels * dev_np_item(to->type);
     size_t items = dev_cv_row_items(src);
     double *row_of = dev_cv_scratch(2 * items);
     double *above = row_of + items;
@@ -441,8 +445,8 @@ static void integral_any(const struct cv_image *to, const struct cv_image *src)
         for (size_t i = 0; i < items; i++) {
             above[i] += row_of[i];
         }
-        dev_cv_store(to->type, row_to(to, row + 1) + src->channels * dev_np_item(to->type), above,
-                     items);
+        memset(row_to(to, row + 1), 0, edge);
+        dev_cv_store(to->type, row_to(to, row + 1) + edge, above, items);
         dev_cv_pay(&owed, items * 3);
     }
 }
@@ -459,10 +463,11 @@ static mp_obj_t integral(size_t count, const mp_obj_t *args, mp_map_t *named)
         (src.type == NP_F64 && type == NP_F32)) {
         dev_cv_bad("a sum is CV_32S of uint8, CV_32F of uint8 and float32, or CV_64F");
     }
-    struct np_array *made = dev_cv_new(type, src.rows + 1, src.columns + 1, src.channels);
+    struct np_array *made = dev_cv_room(type, src.rows + 1, src.columns + 1, src.channels);
     struct cv_image to = dev_cv_of(made);
     bool is_whole =
         src.type == NP_U8 && type == NP_I32 && src.rows * src.columns <= INT32_MAX / UINT8_MAX;
+    memset(made->data, 0, dev_cv_row_items(&to) * dev_np_item(type));
     (is_whole ? integral_whole : integral_any)(&to, &src);
     dev_cv_hold(&src);
     return dev_cv_give(values[SUM].u_obj, made);

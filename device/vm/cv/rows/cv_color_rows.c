@@ -47,21 +47,32 @@ REORDER(reorder_rest, uint8_t, 255)
 REORDER(reorder_f32, float, 1)
 
 #ifdef NP_WIDE
+// Of which byte byte i of a vector of pixels is, where channels come to other places; 128: of none.
+#define PIXEL_OF(from, to, i)   ((i) / (to) * (from))
+#define CHANNEL_OF(to, blue, i) ((i) % (to) % 2 == 0 ? (i) % (to) ^ (blue) : (i) % (to))
+#define PLACE_OF(from, to, blue, i)                                                                \
+    ((i) % (to) >= (from) || PIXEL_OF(from, to, i) + CHANNEL_OF(to, blue, i) > 15                  \
+         ? 128                                                                                     \
+         : PIXEL_OF(from, to, i) + CHANNEL_OF(to, blue, i))
+#define PLACE_34(blue, b, i) PLACE_OF(3, 4, blue, i)
+#define PLACE_43(blue, b, i) PLACE_OF(4, 3, blue, i)
+#define PLACE_33(blue, b, i) PLACE_OF(3, 3, blue, i)
+#define PLACE_44(blue, b, i) PLACE_OF(4, 4, blue, i)
+#define PLACES_OF(each)                                                                            \
+    {                                                                                              \
+        CV_SIXTEEN(each, 0, 0), CV_SIXTEEN(each, 2, 0)                                             \
+    }
+
 // As many pixels as lie in a vector, on both sides; what is written behind them is written anew.
 static size_t reorder_vectors(const struct cv_color *color, const uint8_t *in, uint8_t *out)
 {
-    uint8_t places[16];
-    uint8_t opaque[16];
-    for (uint8_t i = 0; i < 16; i++) {
-        uint8_t pixel = (uint8_t)(i / color->to * color->from);
-        uint8_t channel = (uint8_t)(i % color->to);
-        bool has_none = channel == 3 && color->from == 3;
-        uint8_t place = (uint8_t)(pixel + (channel % 2 == 0 ? channel ^ color->blue : channel));
-        places[i] = has_none || place > 15 ? 128 : place;
-        opaque[i] = has_none ? 255 : 0;
-    }
-    const __m128i place = _mm_loadu_si128((const __m128i_u *)(const void *)places);
-    const __m128i set = _mm_loadu_si128((const __m128i_u *)(const void *)opaque);
+    // By channels that are read, channels that are written, and whether blue changes places.
+    static const uint8_t places[2][2][2][16] = {{PLACES_OF(PLACE_33), PLACES_OF(PLACE_34)},
+                                                {PLACES_OF(PLACE_43), PLACES_OF(PLACE_44)}};
+    const uint8_t *at = places[color->from - 3][color->to - 3][color->blue / 2];
+    const __m128i place = _mm_loadu_si128((const __m128i_u *)(const void *)at);
+    const bool makes_opaque = color->from == 3 && color->to == 4;
+    const __m128i set = _mm_set1_epi32(makes_opaque ? -(1 << 24) : 0); // 255 in the last
     const size_t step = color->from == 3 && color->to == 3 ? 5 : 4;
     size_t i = 0;
     for (; i + 6 <= color->count; i += step) { // sixteen bytes of three channels are of six pixels
@@ -139,6 +150,52 @@ static void through(const struct cv_color *color, const uint8_t *in, uint8_t *ou
     }
 }
 
+static inline int32_t one_times(int32_t value, int32_t by)
+{
+    return value * by;
+}
+
+#ifdef NP_WIDE
+typedef int32_t eight __attribute__((vector_size(32)));
+
+static inline eight eight_at(const uint8_t *from)
+{
+    return (eight)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)from));
+}
+
+static inline void eight_put(uint8_t *to, eight value)
+{
+    __m256i held = _mm256_packs_epi32((__m256i)value, (__m256i)value);
+    held = _mm256_packus_epi16(held, held);
+    const __m128i low = _mm256_castsi256_si128(held);
+    _mm_storel_epi64((void *)to, _mm_unpacklo_epi32(low, _mm256_extracti128_si256(held, 1)));
+}
+
+// Of numbers of 16 bits, which a processor multiplies faster than those of 32.
+static inline eight eight_times(eight value, int32_t by)
+{
+    return (eight)_mm256_madd_epi16((__m256i)value, _mm256_set1_epi32(by & 0xffff));
+}
+
+#define TIMES(value, by) _Generic((value), int32_t : one_times, eight : eight_times)(value, by)
+#define EIGHTS(a, b, c, body)                                                                      \
+    for (; i + 8 <= count; i += 8) {                                                               \
+        const eight a = eight_at(one + i);                                                         \
+        const eight b = eight_at(two + i);                                                         \
+        const eight c = eight_at(three + i);                                                       \
+        eight x;                                                                                   \
+        eight y;                                                                                   \
+        eight z;                                                                                   \
+        body;                                                                                      \
+        eight_put(made->at[0] + i, x);                                                             \
+        eight_put(made->at[1] + i, y);                                                             \
+        eight_put(made->at[2] + i, z);                                                             \
+    }
+#else
+#define TIMES(value, by) one_times(value, by)
+#define EIGHTS(a, b, c, body)
+#endif
+
 // `body` has the three channels of a pixel in whole numbers, and sets x, y and z: of colours it has
 // and sets blue, green and red.
 #define BLOCK(name, a, b, c, is_of_colours, body)                                                  \
@@ -148,7 +205,9 @@ static void through(const struct cv_color *color, const uint8_t *in, uint8_t *ou
         const uint8_t *restrict one = given[0];                                                    \
         const uint8_t *restrict two = given[1];                                                    \
         const uint8_t *restrict three = given[2];                                                  \
-        for (size_t i = 0; i < count; i++) {                                                       \
+        size_t i = 0;                                                                              \
+        EIGHTS(a, b, c, body)                                                                      \
+        for (; i < count; i++) {                                                                   \
             const int32_t a = one[i];                                                              \
             const int32_t b = two[i];                                                              \
             const int32_t c = three[i];                                                            \
@@ -167,35 +226,54 @@ static void through(const struct cv_color *color, const uint8_t *in, uint8_t *ou
         through(color, from, to, name##_block, is_of_colours);                                     \
     }
 
-static void gray_u8(const struct cv_color *color, const void *from, void *to)
+#define GRAY (TIMES(blue, 3735) + TIMES(green, 19235) + TIMES(red, 9798) + (1 << 14)) >> 15
+
+static void gray_block(uint8_t *restrict out, const uint8_t *const given[3], size_t count)
 {
-    const uint8_t *in = from;
-    uint8_t *restrict out = to;
-    struct cv_planes given;
-    const uint8_t *blue = given.at[color->blue];
-    const uint8_t *green = given.at[1];
-    const uint8_t *red = given.at[color->blue ^ 2];
-    for (size_t at = 0; at < color->count; at += CV_PLANE) {
-        size_t part = color->count - at < CV_PLANE ? color->count - at : CV_PLANE;
-        cv_planes_take(&given, in + at * color->from, color->from, part);
-        for (size_t i = 0; i < part; i++) {
-            int32_t sum = blue[i] * 3735 + green[i] * 19235 + red[i] * 9798;
-            out[at + i] = (uint8_t)((sum + (1 << 14)) >> 15);
-        }
+    size_t i = 0;
+#ifdef NP_WIDE
+    for (; i + 8 <= count; i += 8) {
+        const eight blue = eight_at(given[0] + i);
+        const eight green = eight_at(given[1] + i);
+        const eight red = eight_at(given[2] + i);
+        eight_put(out + i, GRAY);
+    }
+#endif
+    for (; i < count; i++) {
+        const int32_t blue = given[0][i];
+        const int32_t green = given[1][i];
+        const int32_t red = given[2][i];
+        out[i] = (uint8_t)(GRAY);
     }
 }
 
-#define LIGHT (blue * 1868 + green * 9617 + red * 4899 + HALF) >> BITS
-BLOCK(ycrcb_u8, blue, green, red, true, x = LIGHT; y = ((red - x) * 11682 + MIDDLE + HALF) >> BITS;
-      z = ((blue - x) * 9241 + MIDDLE + HALF) >> BITS)
-BLOCK(yuv_u8, blue, green, red, true, x = LIGHT; y = ((blue - x) * 8061 + MIDDLE + HALF) >> BITS;
-      z = ((red - x) * 14369 + MIDDLE + HALF) >> BITS)
-BLOCK(unycrcb_u8, light, cr, cb, false, x = light + (((cb - 128) * 29049 + HALF) >> BITS);
-      y = light + (((cb - 128) * -5636 + (cr - 128) * -11698 + HALF) >> BITS);
-      z = light + (((cr - 128) * 22987 + HALF) >> BITS))
+static void gray_u8(const struct cv_color *color, const void *from, void *to)
+{
+    const uint8_t *in = from;
+    uint8_t *out = to;
+    struct cv_planes given;
+    const uint8_t *const planes[] = {given.at[color->blue], given.at[1], given.at[color->blue ^ 2]};
+    for (size_t at = 0; at < color->count; at += CV_PLANE) {
+        size_t part = color->count - at < CV_PLANE ? color->count - at : CV_PLANE;
+        cv_planes_take(&given, in + at * color->from, color->from, part);
+        gray_block(out + at, planes, part);
+    }
+}
+
+#define LIGHT (TIMES(blue, 1868) + TIMES(green, 9617) + TIMES(red, 4899) + HALF) >> BITS
+BLOCK(ycrcb_u8, blue, green, red, true, x = LIGHT;
+      y = (TIMES(red - x, 11682) + MIDDLE + HALF) >> BITS;
+      z = (TIMES(blue - x, 9241) + MIDDLE + HALF) >> BITS)
+BLOCK(yuv_u8, blue, green, red, true, x = LIGHT;
+      y = (TIMES(blue - x, 8061) + MIDDLE + HALF) >> BITS;
+      z = (TIMES(red - x, 14369) + MIDDLE + HALF) >> BITS)
+BLOCK(unycrcb_u8, light, cr, cb, false, x = light + ((TIMES(cb - 128, 29049) + HALF) >> BITS);
+      y = light + ((TIMES(cb - 128, -5636) + TIMES(cr - 128, -11698) + HALF) >> BITS);
+      z = light + ((TIMES(cr - 128, 22987) + HALF) >> BITS))
+// The first factor has more than 16 bits.
 BLOCK(unyuv_u8, light, u, v, false, x = light + (((u - 128) * 33292 + HALF) >> BITS);
-      y = light + (((u - 128) * -6472 + (v - 128) * -9519 + HALF) >> BITS);
-      z = light + (((v - 128) * 18678 + HALF) >> BITS))
+      y = light + ((TIMES(u - 128, -6472) + TIMES(v - 128, -9519) + HALF) >> BITS);
+      z = light + ((TIMES(v - 128, 18678) + HALF) >> BITS))
 
 // A quotient with HSV_BITS behind the point, rounded. No quotient of such whole numbers is as near
 // to a half as a float is off, so that it is the same as in reals of twice the size. By 0: any.

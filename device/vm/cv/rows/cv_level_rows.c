@@ -35,7 +35,8 @@ static inline uint8_t held_u8(double value)
 }
 
 #ifdef NP_WIDE
-#define STRIDE 16 // uint8 at a time
+#define STRIDE 16  // uint8 at a time
+#define BLOCK  128 // of them that are made wider at a time
 
 // Four reals as whole numbers; NaN is 0.
 static inline __m128i four_of(__m256d value)
@@ -49,11 +50,9 @@ static inline __m128i sixteen_of(const __m128i four[4])
     return _mm_packus_epi16(_mm_packs_epi32(four[0], four[1]), _mm_packs_epi32(four[2], four[3]));
 }
 
-static inline __m256d reals_at(const uint8_t *from)
+static inline __m256d reals_at(const int32_t *from)
 {
-    int32_t bytes;
-    memcpy(&bytes, from, sizeof(bytes));
-    return _mm256_cvtepi32_pd(_mm_cvtepu8_epi32(_mm_cvtsi32_si128(bytes)));
+    return _mm256_cvtepi32_pd(_mm_loadu_si128((const __m128i_u *)(const void *)from));
 }
 #endif
 
@@ -103,46 +102,38 @@ static void cut_u8(uint8_t *restrict to, const uint8_t *restrict from, size_t co
     }
 }
 
-#define CUT(name, above, below)                                                                    \
-    static void name(float *restrict to, const float *restrict from, size_t count,                 \
-                     const float ends[2])                                                          \
-    {                                                                                              \
-        const float level = ends[0];                                                               \
-        const float most = ends[1];                                                                \
-        for (size_t i = 0; i < count; i++) {                                                       \
-            const float value = from[i];                                                           \
-            to[i] = value > level ? (above) : (below);                                             \
-        }                                                                                          \
-        (void)most;                                                                                \
-    }
-CUT(binary, most, 0)
-CUT(binary_inv, 0, most)
-CUT(trunc_at, level, value)
-CUT(to_zero, value, 0)
-CUT(to_zero_inv, 0, value)
-
 // --- weights
 
 #ifdef NP_WIDE
-// As many as there are vectors of; where the sums fit into int32, packing holds them by itself.
+// As many as there are vectors of. Where the sums fit into int32, packing holds them by itself.
 static inline size_t weigh_vectors(uint8_t *restrict to, const uint8_t *const both[2], size_t count,
                                    const struct cv_weights *weights, const bool fits)
 {
     const __m256d alpha = _mm256_set1_pd(weights->alpha);
     const __m256d beta = _mm256_set1_pd(weights->beta);
     const __m256d gamma = _mm256_set1_pd(weights->gamma);
-    size_t i = 0;
-    for (; i + STRIDE <= count; i += STRIDE) {
-        __m128i four[4];
-        for (size_t j = 0; j < 4; j++) {
-            __m256d left = _mm256_mul_pd(reals_at(both[0] + i + 4 * j), alpha);
-            __m256d right = _mm256_mul_pd(reals_at(both[1] + i + 4 * j), beta);
-            __m256d sum = _mm256_add_pd(_mm256_add_pd(left, right), gamma);
-            four[j] = fits ? _mm256_cvtpd_epi32(sum) : four_of(sum);
+    int32_t one[BLOCK];
+    int32_t other[BLOCK];
+    size_t done = 0;
+    while (count - done >= STRIDE) {
+        size_t part = count - done < BLOCK ? (count - done) / STRIDE * STRIDE : BLOCK;
+        for (size_t i = 0; i < part; i++) {
+            one[i] = both[0][done + i];
+            other[i] = both[1][done + i];
         }
-        _mm_storeu_si128((__m128i_u *)(void *)(to + i), sixteen_of(four));
+        for (size_t i = 0; i < part; i += STRIDE) {
+            __m128i four[4];
+            for (size_t j = 0; j < 4; j++) {
+                __m256d left = _mm256_mul_pd(reals_at(one + i + 4 * j), alpha);
+                __m256d right = _mm256_mul_pd(reals_at(other + i + 4 * j), beta);
+                __m256d sum = _mm256_add_pd(_mm256_add_pd(left, right), gamma);
+                four[j] = fits ? _mm256_cvtpd_epi32(sum) : four_of(sum);
+            }
+            _mm_storeu_si128((__m128i_u *)(void *)(to + done + i), sixteen_of(four));
+        }
+        done += part;
     }
-    return i;
+    return done;
 }
 #endif
 
@@ -183,19 +174,28 @@ static void scale_f32(float *restrict to, const float *restrict from, size_t cou
     }
 }
 
-// --- tables, masks and bits
+// --- tables and masks
+
+// One by one: the compiler would put bytes together into vectors, which takes longer.
+static inline uint8_t level_of(const uint8_t levels[CV_LEVELS], uint8_t value)
+{
+    uint32_t level = levels[value];
+    __asm__("" : "+r"(level));
+    return (uint8_t)level;
+}
 
 static void mapped(uint8_t *restrict to, const uint8_t *restrict from, size_t count,
                    const uint8_t levels[CV_LEVELS])
 {
     size_t i = 0;
-    for (; i + 8 <= count; i += 8) {
-        for (size_t j = 0; j < 8; j++) {
-            to[i + j] = levels[from[i + j]];
-        }
+    for (; i + 4 <= count; i += 4) {
+        to[i] = level_of(levels, from[i]);
+        to[i + 1] = level_of(levels, from[i + 1]);
+        to[i + 2] = level_of(levels, from[i + 2]);
+        to[i + 3] = level_of(levels, from[i + 3]);
     }
     for (; i < count; i++) {
-        to[i] = levels[from[i]];
+        to[i] = level_of(levels, from[i]);
     }
 }
 
@@ -233,6 +233,26 @@ static void chosen(uint8_t *restrict to, const uint8_t *restrict from, const uin
         break;
     }
 }
+
+// --- one loop for each of a kind
+
+#define CUT(name, above, below)                                                                    \
+    static void name(float *restrict to, const float *restrict from, size_t count,                 \
+                     const float ends[2])                                                          \
+    {                                                                                              \
+        const float level = ends[0];                                                               \
+        const float most = ends[1];                                                                \
+        for (size_t i = 0; i < count; i++) {                                                       \
+            const float value = from[i];                                                           \
+            to[i] = value > level ? (above) : (below);                                             \
+        }                                                                                          \
+        (void)most;                                                                                \
+    }
+CUT(binary, most, 0)
+CUT(binary_inv, 0, most)
+CUT(trunc_at, level, value)
+CUT(to_zero, value, 0)
+CUT(to_zero_inv, 0, value)
 
 #define BITS(name, made)                                                                           \
     static void name(uint8_t *restrict to, const uint8_t *const both[2], size_t bytes)             \
