@@ -357,7 +357,7 @@ static struct cv_weights normal_weights(const struct cv_image *src, mp_int_t nor
     return made;
 }
 
-// Rows of uint8 to uint8, by a table of levels, or of float32 to float32.
+// Rows of uint8 to uint8 or of float32 to float32.
 static void scale(const struct cv_image *to, const struct cv_image *src,
                   const struct cv_weights *weights)
 {
@@ -373,7 +373,7 @@ static void scale(const struct cv_image *to, const struct cv_image *src,
     for (int64_t row = 0; row < to->rows; row++) {
         const void *from = dev_cv_row(src, row);
         if (to->type == NP_U8) {
-            rows->mapped(row_to(to, row), from, items, levels);
+            rows->scale_u8(row_to(to, row), from, items, weights, levels);
         } else {
             rows->scale_f32((void *)row_to(to, row), from, items, weights);
         }

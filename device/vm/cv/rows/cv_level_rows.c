@@ -102,7 +102,7 @@ static void cut_u8(uint8_t *restrict to, const uint8_t *restrict from, size_t co
     }
 }
 
-// --- weights
+// --- weights and tables of levels
 
 #ifdef NP_WIDE
 // As many as there are vectors of. Where the sums fit into int32, packing holds them by itself.
@@ -165,17 +165,6 @@ static void weigh_f32(float *restrict to, const float *const both[2], size_t cou
     }
 }
 
-static void scale_f32(float *restrict to, const float *restrict from, size_t count,
-                      const struct cv_weights *weights)
-{
-    const struct cv_weights by = *weights;
-    for (size_t i = 0; i < count; i++) {
-        to[i] = (float)((double)from[i] * by.alpha + by.gamma);
-    }
-}
-
-// --- tables and masks
-
 // One by one: the compiler would put bytes together into vectors, which takes longer.
 static inline uint8_t level_of(const uint8_t levels[CV_LEVELS], uint8_t value)
 {
@@ -198,6 +187,59 @@ static void mapped(uint8_t *restrict to, const uint8_t *restrict from, size_t co
         to[i] = level_of(levels, from[i]);
     }
 }
+
+#ifdef NP_WIDE
+// As many as there are vectors of; where the results fit into int32, as above.
+static size_t scale_vectors(uint8_t *restrict to, const uint8_t *restrict from, size_t count,
+                            const struct cv_weights *weights)
+{
+    const __m256d alpha = _mm256_set1_pd(weights->alpha);
+    const __m256d gamma = _mm256_set1_pd(weights->gamma);
+    int32_t one[BLOCK];
+    size_t done = 0;
+    while (count - done >= STRIDE) {
+        size_t part = count - done < BLOCK ? (count - done) / STRIDE * STRIDE : BLOCK;
+        for (size_t i = 0; i < part; i++) {
+            one[i] = from[done + i];
+        }
+        for (size_t i = 0; i < part; i += STRIDE) {
+            __m128i four[4];
+            for (size_t j = 0; j < 4; j++) {
+                __m256d scaled = _mm256_mul_pd(reals_at(one + i + 4 * j), alpha);
+                four[j] = _mm256_cvtpd_epi32(_mm256_add_pd(scaled, gamma));
+            }
+            _mm_storeu_si128((__m128i_u *)(void *)(to + done + i), sixteen_of(four));
+        }
+        done += part;
+    }
+    return done;
+}
+#endif
+
+static void scale_u8(uint8_t *restrict to, const uint8_t *restrict from, size_t count,
+                     const struct cv_weights *weights, const uint8_t levels[CV_LEVELS])
+{
+    size_t done = 0;
+#ifdef NP_WIDE
+    if (fabs(weights->alpha) * UINT8_MAX + fabs(weights->gamma) < INT32_MAX / 2) {
+        done = scale_vectors(to, from, count, weights);
+    }
+#else
+    (void)weights;
+#endif
+    mapped(to + done, from + done, count - done, levels);
+}
+
+static void scale_f32(float *restrict to, const float *restrict from, size_t count,
+                      const struct cv_weights *weights)
+{
+    const struct cv_weights by = *weights;
+    for (size_t i = 0; i < count; i++) {
+        to[i] = (float)((double)from[i] * by.alpha + by.gamma);
+    }
+}
+
+// --- masks
 
 // Pixels of a size that is known where it is compiled.
 static inline void chosen_of(uint8_t *restrict to, const uint8_t *restrict from,
@@ -280,6 +322,7 @@ const struct cv_level_rows NP_COMPILED(dev_cv_level_rows) = {
     .cut_f32 = {binary, binary_inv, trunc_at, to_zero, to_zero_inv},
     .weigh_u8 = weigh_u8,
     .weigh_f32 = weigh_f32,
+    .scale_u8 = scale_u8,
     .scale_f32 = scale_f32,
     .bits = {bits_and, bits_or, bits_xor, bits_not},
     .mapped = mapped,

@@ -48,8 +48,11 @@ struct cv_level_rows {
                      const struct cv_weights *weights);
     void (*weigh_f32)(float *restrict to, const float *const both[2], size_t count,
                       const struct cv_weights *weights);
+    // By alpha and gamma; `levels` is what uint8 come to so.
+    void (*scale_u8)(uint8_t *restrict to, const uint8_t *restrict from, size_t count,
+                     const struct cv_weights *weights, const uint8_t levels[CV_LEVELS]);
     void (*scale_f32)(float *restrict to, const float *restrict from, size_t count,
-                      const struct cv_weights *weights); // alpha and gamma
+                      const struct cv_weights *weights);
     void (*bits[CV_BITS_KINDS])(uint8_t *restrict to, const uint8_t *const both[2], size_t bytes);
     void (*mapped)(uint8_t *restrict to, const uint8_t *restrict from, size_t count,
                    const uint8_t levels[CV_LEVELS]);

@@ -167,6 +167,13 @@ static void test_weights(void **state)
     for (size_t n = 0; n <= LENGTH; n = length_after(n)) {
         for (size_t i = 0; i < sizeof(weights) / sizeof(weights[0]); i++) {
             BOTH("weigh_u8", n, levels[k]->weigh_u8(to, bytes, n, &weights[i]));
+            double reals[CV_LEVELS];
+            uint8_t table[CV_LEVELS];
+            for (int j = 0; j < CV_LEVELS; j++) {
+                reals[j] = j * weights[i].alpha + weights[i].gamma;
+            }
+            levels[0]->store_u8(table, reals, CV_LEVELS);
+            BOTH("scale_u8", n, levels[k]->scale_u8(to, bytes[0], n, &weights[i], table));
             if (isnan(weights[i].alpha)) {
                 continue; // which NaN it is is the compiler's
             }
