@@ -251,7 +251,7 @@ static bool plan_words(const struct cv_filter *filter, const struct cv_kernel *k
     }
     const int shift = down.shift + across.shift;
     const double most = UINT8_MAX * across.sum * down.sum;
-    const uint16_t half = shift > 0 ? (uint16_t)(1u << (shift - 1)) : 0;
+    const uint16_t half = (uint16_t)(shift > 0 ? 1u << (shift - 1) : 0);
     const bool is_as_it_is = filter->scale == 1 && filter->delta == 0;
     const bool has_negative = down.has_negative || across.has_negative;
     if (filter->rounds_up) {
