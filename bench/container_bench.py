@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Benchmarks of the libraries that scripts compute with. Prints a table and appends JSON lines to bench/out/container.jsonl.
+"""Benchmarks of the libraries that scripts compute with, and of many tasks at once. Prints a table and appends JSON lines to bench/out/container.jsonl.
 
     container_bench.py --build DIR [--quick] [--only GROUP ...] [--out FILE]
 
@@ -9,9 +9,11 @@ container.np.GROUP.SIZE  processor time of one call of walle.np in the device's 
 container.np.all.SIZE    geometric mean of the groups' ratios; bars: 1.0 at 10 elements, 1.2 at 1,000 and at 100,000.
 container.cv.*           the same of walle.cv beside OpenCV: bench/container/container_cv.py.
 container.start_us, container.start_cold_us, container.verify_us_per_kb  bench/container/container_start.py says what they are.
+container.tasks.*, container.hostile.p99  many tasks at once beside CPython; neighbours beside hostile scripts:
+                         bench/container/container_tasks.py.
 
 Both sides take turns, one of each after the other; `ours` and `theirs` are medians of the turns, `ratio` is ours / theirs and
-`spread` the range of the ratio from turn to turn. Processor time of the thread, not wall time: a neighbour on the machine is
+`spread` the range of the ratio from turn to turn. Of the libraries it is processor time of the thread: a neighbour on the machine is
 seen in caches alone. Both must come to the same result, else the run fails. A first call of each is not counted.
 """
 import argparse
@@ -32,6 +34,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "container"))
 import container_cv  # noqa: E402
 import container_start  # noqa: E402
+import container_tasks  # noqa: E402
 
 BARS = {10: 1.0, 1000: 1.2, 100000: 1.2}
 LOOPS_MAX = 20000
@@ -235,18 +238,20 @@ def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--build", required=True, help="build folder, as build/release")
     parser.add_argument("--quick", action="store_true", help="few, short turns")
-    parser.add_argument("--only", nargs="*", metavar="GROUP", help="these alone: np, cv, start, or a group as np.sort, cv.filter")
+    parser.add_argument("--only", nargs="*", metavar="GROUP", help="these alone: np, cv, start, tasks, hostile, or a group as np.sort, cv.filter")
     parser.add_argument("--sizes", nargs="*", metavar="SIZE", help="these alone: 10, 1000, 100000, 160x120, 640x480")
     parser.add_argument("--out", default=os.path.join(HERE, "out", "container.jsonl"))
     args = parser.parse_args(argv)
-    known = {"start"}.union(*({kind.name, *(f"{kind.name}.{name}" for name in kind.groups)} for kind in KINDS))
+    known = {"start", "tasks", "hostile"}.union(*({kind.name, *(f"{kind.name}.{name}" for name in kind.groups)} for kind in KINDS))
     unknown = sorted(set(args.only or ()) - known)
     if unknown:
         parser.error(f"--only {unknown[0]}: one of {', '.join(sorted(known))}")
     sides = (Device(args.build), Peer())
     lines = [line for kind in KINDS for line in lines_of(kind, sides, args)]
     sides[0].close()
-    lines += container_start.start_lines(args.build, args.quick) if not args.only or "start" in args.only else []
+    for name, measured in (("start", container_start.start_lines), ("tasks", container_tasks.tasks_lines),
+                           ("hostile", container_tasks.hostile_lines)):
+        lines += measured(args.build, args.quick) if not args.only or name in args.only else []
     os.makedirs(os.path.dirname(os.path.abspath(args.out)), exist_ok=True)
     with open(args.out, "a", encoding="utf-8") as file:
         for line in lines:
