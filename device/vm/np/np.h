@@ -53,6 +53,8 @@ np_loop *dev_np_cast_loop(enum np_type to, enum np_type from);
 
 // --- np_array.c
 struct np_array *dev_np_new(enum np_type type, uint32_t rank, const int64_t *dims); // zeros
+// Its elements are whatever lay there: all of them are written before a script sees it.
+struct np_array *dev_np_room(enum np_type type, uint32_t rank, const int64_t *dims);
 struct np_array *dev_np_view(const struct np_array *array); // another array over the same elements
 const struct np_array *dev_np_of(mp_obj_t values);          // an array as it is, or made of numbers
 const struct np_array *dev_np_of_type(mp_obj_t values, enum np_type type);

@@ -8,10 +8,18 @@
 
 #include "py/binary.h"
 #include "py/cstack.h"
+#include "py/gc.h"
 
 #include <string.h>
 
 #define HEAD_BYTES ((sizeof(struct np_array) + 15) / 16 * 16)
+
+// Memory that was in use a moment ago is in the processor's cache: where so many bytes were made
+// since the last collection, and EARLY_FACTOR times those that it looked at, a large array is worth
+// another one.
+#define EARLY_ARRAY  4096
+#define EARLY_BYTES  ((size_t)1 << 20)
+#define EARLY_FACTOR 8
 
 static _Noreturn void raise_memory(size_t bytes)
 {
@@ -32,7 +40,18 @@ static void steps_set(struct np_array *array)
     }
 }
 
-struct np_array *dev_np_new(enum np_type type, uint32_t rank, const int64_t *dims)
+static void collect_early(void)
+{
+    size_t made = MP_STATE_MEM(gc_alloc_amount) * MICROPY_BYTES_PER_GC_BLOCK;
+    size_t scanned = MP_STATE_MEM(area).gc_scanned_blocks * MICROPY_BYTES_PER_GC_BLOCK;
+    if (made >= EARLY_BYTES && made / EARLY_FACTOR >= scanned &&
+        MP_STATE_MEM(gc_auto_collect_enabled) && MP_STATE_THREAD(gc_lock_depth) == 0) {
+        gc_collect();
+    }
+}
+
+static struct np_array *array_make(enum np_type type, uint32_t rank, const int64_t *dims,
+                                   unsigned flags)
 {
     size_t size = 1;
     size_t bytes = 0;
@@ -46,7 +65,10 @@ struct np_array *dev_np_new(enum np_type type, uint32_t rank, const int64_t *dim
     fits = fits && size <= (size_t)ENG_ELEMENTS_MAX;
     fits = fits && base_ckd_mul(size, dev_np_item(type), &bytes);
     fits = fits && base_ckd_add(bytes, HEAD_BYTES, &bytes);
-    struct np_array *array = fits ? m_malloc_maybe(bytes) : NULL;
+    if (fits && bytes >= EARLY_ARRAY) {
+        collect_early();
+    }
+    struct np_array *array = fits ? gc_alloc(bytes, flags) : NULL;
     if (array == NULL) {
         raise_memory(fits ? bytes : SIZE_MAX);
     }
@@ -63,6 +85,16 @@ struct np_array *dev_np_new(enum np_type type, uint32_t rank, const int64_t *dim
     steps_set(array);
     dev_np_pay(bytes / NP_ITEM_MAX);
     return array;
+}
+
+struct np_array *dev_np_new(enum np_type type, uint32_t rank, const int64_t *dims)
+{
+    return array_make(type, rank, dims, 0);
+}
+
+struct np_array *dev_np_room(enum np_type type, uint32_t rank, const int64_t *dims)
+{
+    return array_make(type, rank, dims, DEV_VM_ALLOC_UNCLEARED);
 }
 
 struct np_array *dev_np_view(const struct np_array *array)
@@ -107,7 +139,7 @@ void dev_np_fill(const struct np_array *to, const struct np_array *from)
 
 struct np_array *dev_np_cast(const struct np_array *array, enum np_type type)
 {
-    struct np_array *made = dev_np_new(type, array->rank, array->dims);
+    struct np_array *made = dev_np_room(type, array->rank, array->dims);
     dev_np_fill(made, array);
     return made;
 }
@@ -253,7 +285,7 @@ static struct np_array *of_numbers(mp_obj_t values, enum np_type type)
     if (type == NP_TYPES) {
         type = nesting.type == NP_TYPES ? NP_F64 : nesting.type;
     }
-    struct np_array *made = dev_np_new(type, nesting.shape.rank, nesting.shape.dims);
+    struct np_array *made = dev_np_room(type, nesting.shape.rank, nesting.shape.dims);
     items_read(made, 0, made->data, values);
     return made;
 }
@@ -268,7 +300,7 @@ static struct np_array *of_buffer(const mp_buffer_info_t *buffer)
         mp_raise_TypeError(MP_ERROR_TEXT("walle.np: no arrays of these items"));
     }
     int64_t count = (int64_t)(buffer->len / dev_np_item(type));
-    struct np_array *made = dev_np_new(type, 1, &count);
+    struct np_array *made = dev_np_room(type, 1, &count);
     memcpy(made->data, buffer->buf, (size_t)count * dev_np_item(type));
     return made;
 }

@@ -322,7 +322,7 @@ static mp_obj_t chosen_read(const struct key *key)
     choice_make(&choice, key);
     int64_t dims[NP_RANK];
     uint32_t rank = choice_dims(&choice, dims);
-    struct np_array *made = dev_np_new(key->view.type, rank, dims);
+    struct np_array *made = dev_np_room(key->view.type, rank, dims);
     choice_copy(&choice, made, false);
     dims_move(made, choice.offsets.rank, choice.place);
     return MP_OBJ_FROM_PTR(made);
@@ -334,7 +334,7 @@ static void chosen_write(const struct key *key, const struct np_array *value)
     choice_make(&choice, key);
     int64_t dims[NP_RANK];
     uint32_t rank = choice_dims(&choice, dims);
-    struct np_array *dense = dev_np_new(key->view.type, rank, dims);
+    struct np_array *dense = dev_np_room(key->view.type, rank, dims);
     struct np_array shown = *dense; // as the script sees the shape
     dims_move(&shown, choice.offsets.rank, choice.place);
     struct np_array narrow = *value;
@@ -427,7 +427,7 @@ uint64_t dev_np_places(const struct np_array *values, const struct np_array **ou
     }
     int64_t *to[NP_RANK];
     for (uint32_t d = 0; d < mask->rank; d++) {
-        struct np_array *made = dev_np_new(NP_I64, 1, &count);
+        struct np_array *made = dev_np_room(NP_I64, 1, &count);
         out_places[d] = made;
         to[d] = (int64_t *)(void *)made->data;
     }

@@ -68,7 +68,7 @@ static struct np_array *joined(const struct parts *parts, uint32_t axis)
         }
         dims[axis] += array->dims[axis];
     }
-    struct np_array *made = dev_np_new(parts->type, first->rank, dims);
+    struct np_array *made = dev_np_room(parts->type, first->rank, dims);
     int64_t at = 0;
     for (size_t i = 0; i < parts->count; i++) {
         int64_t size = parts->arrays[i]->dims[axis];

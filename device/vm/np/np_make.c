@@ -110,7 +110,7 @@ MP_DEFINE_CONST_FUN_OBJ_KW(dev_np_astype_obj, 2, astype);
 
 static mp_obj_t filled(enum np_type type, uint32_t rank, const int64_t *dims, mp_obj_t value)
 {
-    struct np_array *made = dev_np_new(type, rank, dims);
+    struct np_array *made = dev_np_room(type, rank, dims);
     const struct np_array *from = dev_np_of(value);
     if (from->rank == 0 && type != NP_BOOL && !dev_np_is_real(type)) {
         struct np_array *fitting = dev_np_new(type, 0, NULL); // what does not fit is refused
@@ -223,7 +223,7 @@ MP_DEFINE_CONST_FUN_OBJ_KW(dev_np_full_like_obj, 2, full_like);
 // first, first + step, ...: `count` elements, each by itself, as NumPy does.
 static struct np_array *ramp(enum np_type type, int64_t count, double first, double step)
 {
-    struct np_array *made = dev_np_new(NP_F64, 1, &count);
+    struct np_array *made = dev_np_room(NP_F64, 1, &count);
     double *to = (double *)(void *)made->data;
     dev_np_pay((size_t)count);
     for (int64_t i = 0; i < count; i++) {
@@ -241,7 +241,7 @@ static struct np_array *whole_ramp(int64_t first, int64_t stop, int64_t step)
         count = ((uint64_t)first - (uint64_t)stop - 1) / (0 - (uint64_t)step) + 1;
     }
     int64_t size = count > INT64_MAX ? INT64_MAX : (int64_t)count;
-    struct np_array *made = dev_np_new(NP_I64, 1, &size);
+    struct np_array *made = dev_np_room(NP_I64, 1, &size);
     int64_t *to = (int64_t *)(void *)made->data;
     dev_np_pay((size_t)size);
     for (int64_t i = 0; i < size; i++) {

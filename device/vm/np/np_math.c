@@ -166,7 +166,7 @@ static void no_negative(const struct np_array *exponents)
     zero.array = (struct np_array){.type = exponents->type, .size = 1};
     zero.array.data = (uint8_t *)&zero.value;
     struct np_array *seen = dev_np_new(NP_BOOL, 0, NULL);
-    struct np_array *less = dev_np_new(NP_BOOL, exponents->rank, exponents->dims);
+    struct np_array *less = dev_np_room(NP_BOOL, exponents->rank, exponents->dims);
     struct np_array nothing = dev_np_stretched(&zero.array, exponents->rank, exponents->dims);
     const struct np_array *compared[] = {less, exponents, &nothing};
     dev_np_walk(compared, 3, dev_np_binary_loop(NP_LESS, exponents->type));
@@ -191,7 +191,7 @@ static mp_obj_t binary_run(enum np_binary function, const struct np_array *left,
     struct np_array *given = out == MP_OBJ_NULL ? NULL : dev_np_out(out, result, &shape);
     struct np_array *to = given;
     if (given == NULL || given->type != result) {
-        to = dev_np_new(result, shape.rank, shape.dims);
+        to = dev_np_room(result, shape.rank, shape.dims);
     } else {
         left = apart(left, given);
         right = apart(right, given);
@@ -275,7 +275,7 @@ mp_obj_t dev_np_unary(enum np_unary function, mp_obj_t value, mp_obj_t out)
     struct np_array *given = out == MP_OBJ_NULL ? NULL : dev_np_out(out, result, from);
     struct np_array *to = given;
     if (given == NULL || given->type != result) {
-        to = dev_np_new(result, from->rank, from->dims);
+        to = dev_np_room(result, from->rank, from->dims);
     } else {
         from = apart(from, given);
     }

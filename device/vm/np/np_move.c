@@ -58,7 +58,7 @@ static mp_obj_t repeat(size_t count, const mp_obj_t *args, mp_map_t *named)
             mp_raise_ValueError(MP_ERROR_TEXT("walle.np: repeats may not be negative"));
         }
     }
-    struct np_array *indices = dev_np_new(NP_I64, 1, &total);
+    struct np_array *indices = dev_np_room(NP_I64, 1, &total);
     int64_t *to = (int64_t *)(void *)indices->data;
     for (size_t i = 0; i < times->size; i++) {
         for (int64_t k = 0; k < each[i]; k++) {
@@ -87,7 +87,7 @@ static mp_obj_t tile(mp_obj_t a, mp_obj_t reps)
     while (array->rank < rank) {
         array = dev_np_expanded(array, 0);
     }
-    struct np_array *made = dev_np_new(array->type, rank, dims);
+    struct np_array *made = dev_np_room(array->type, rank, dims);
     if (made->size == 0) {
         return MP_OBJ_FROM_PTR(made);
     }
@@ -124,7 +124,7 @@ MP_DEFINE_CONST_FUN_OBJ_3(dev_np_repmat_obj, repmat);
 static const struct np_array *rolled(const struct np_array *array, int64_t shift, uint32_t axis)
 {
     int64_t size = array->dims[axis];
-    struct np_array *indices = dev_np_new(NP_I64, 1, &size);
+    struct np_array *indices = dev_np_room(NP_I64, 1, &size);
     int64_t *to = (int64_t *)(void *)indices->data;
     int64_t from = size == 0 ? 0 : (size - shift % size) % size;
     for (int64_t i = 0; i < size; i++) {
@@ -214,7 +214,7 @@ static const struct np_array *padded_along(const struct np_array *array, uint32_
     if (size == 0 && total > 0) {
         mp_raise_ValueError(MP_ERROR_TEXT("walle.np: nothing to pad an empty dimension with"));
     }
-    struct np_array *indices = dev_np_new(NP_I64, 1, &total);
+    struct np_array *indices = dev_np_room(NP_I64, 1, &total);
     int64_t *to = (int64_t *)(void *)indices->data;
     dev_np_pay((size_t)total);
     for (int64_t i = 0; i < total; i++) {
@@ -255,7 +255,7 @@ static mp_obj_t pad(size_t count, const mp_obj_t *args, mp_map_t *named)
     for (uint32_t d = 0; d < array->rank; d++) {
         dims[d] = array->dims[d] + widths[d][0] + widths[d][1];
     }
-    struct np_array *made = dev_np_new(array->type, array->rank, dims);
+    struct np_array *made = dev_np_room(array->type, array->rank, dims);
     const struct np_array *value = dev_np_of(values[VALUES].u_obj);
     if (value->rank != 0) {
         mp_raise_NotImplementedError(MP_ERROR_TEXT("walle.np: constant_values is one number"));
@@ -327,7 +327,7 @@ static mp_obj_t argwhere(mp_obj_t a)
     const struct np_array *places[NP_RANK];
     const struct np_array *array = dev_np_of(a);
     int64_t dims[2] = {(int64_t)dev_np_places(array, places), array->rank};
-    struct np_array *made = dev_np_new(NP_I64, 2, dims);
+    struct np_array *made = dev_np_room(NP_I64, 2, dims);
     for (uint32_t d = 0; d < array->rank; d++) {
         struct np_array column = *made;
         column.data += (int64_t)d * made->steps[1];
@@ -354,7 +354,7 @@ static mp_obj_t where(size_t count, const mp_obj_t *args)
     const struct np_array *all[] = {condition, x, y};
     struct np_array shape;
     dev_np_broadcast_dims(all, 3, &shape);
-    struct np_array *made = dev_np_new(dev_np_common(x, y), shape.rank, shape.dims);
+    struct np_array *made = dev_np_room(dev_np_common(x, y), shape.rank, shape.dims);
     dev_np_fill(made, y);
     struct np_array from =
         dev_np_stretched(dev_np_of_type(MP_OBJ_FROM_PTR(x), made->type), shape.rank, shape.dims);

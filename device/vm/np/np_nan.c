@@ -11,7 +11,7 @@
 // A bool for each element: whether it is NaN. Of reals.
 static struct np_array *nan_of(const struct np_array *from)
 {
-    struct np_array *made = dev_np_new(NP_BOOL, from->rank, from->dims);
+    struct np_array *made = dev_np_room(NP_BOOL, from->rank, from->dims);
     const struct np_array *walked[] = {made, from};
     dev_np_walk(walked, 2, dev_np_unary_loop(NP_ISNAN, from->type));
     return made;

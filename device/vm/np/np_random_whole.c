@@ -147,7 +147,7 @@ static int64_t *indices_of(struct np_array *array)
 // The indices below `count` in an order that is drawn from the last to the second.
 static struct np_array *order_draw(int64_t count)
 {
-    struct np_array *order = dev_np_new(NP_I64, 1, &count);
+    struct np_array *order = dev_np_room(NP_I64, 1, &count);
     struct np_draws *draws = dev_np_draws();
     int64_t *items = indices_of(order);
     for (int64_t i = 0; i < count; i++) {

@@ -234,7 +234,7 @@ struct np_array *dev_np_variance_of(const struct np_array *from, uint32_t axes, 
     if (from->type != mean->type) {
         from = dev_np_cast(from, mean->type);
     }
-    struct np_array *apart = dev_np_new(mean->type, from->rank, from->dims);
+    struct np_array *apart = dev_np_room(mean->type, from->rank, from->dims);
     struct np_array wide = dev_np_stretched(mean, from->rank, from->dims);
     const struct np_array *subtracted[] = {apart, from, &wide};
     dev_np_walk(subtracted, 3, dev_np_binary_loop(NP_SUBTRACT, mean->type));
@@ -358,7 +358,7 @@ mp_obj_t dev_np_folded_places(const struct np_folding *folding, bool is_largest)
     int64_t dims[NP_RANK];
     memcpy(dims, from->dims, sizeof(dims));
     dims[axis] = 1;
-    struct np_array *made = dev_np_new(NP_I64, from->rank, dims);
+    struct np_array *made = dev_np_room(NP_I64, from->rank, dims);
     struct placing placing = {dev_np_place(is_largest, from->type), (size_t)from->dims[axis]};
     const struct np_array *both[] = {made, from};
     const struct np_lanes lanes = {2, axis, placing.length, &placing};
@@ -435,7 +435,7 @@ static mp_obj_t running(size_t count, const mp_obj_t *args, mp_map_t *named, enu
     } else {
         axis = dev_np_axis(mp_obj_get_int(values[AXIS].u_obj), from->rank);
     }
-    struct np_array *made = dev_np_new(type, from->rank, from->dims);
+    struct np_array *made = dev_np_room(type, from->rank, from->dims);
     struct running one = {dev_np_binary_loop(fold == NP_SUM ? NP_ADD : NP_MULTIPLY, type),
                           (size_t)from->dims[axis], dev_np_item(type)};
     const struct np_array *both[] = {made, from};

@@ -165,11 +165,11 @@ static struct sorting sorting_make(const struct np_array *array, uint32_t axis, 
 {
     int64_t length = array->dims[axis];
     struct sorting sorting = {.type = array->type, .length = (size_t)length};
-    sorting.row = dev_np_new(array->type, 1, &length)->data;
-    sorting.half = dev_np_new(array->type, 1, &length)->data;
+    sorting.row = dev_np_room(array->type, 1, &length)->data;
+    sorting.half = dev_np_room(array->type, 1, &length)->data;
     if (has_order) {
-        sorting.order = (int64_t *)(void *)dev_np_new(NP_I64, 1, &length)->data;
-        sorting.order_half = (int64_t *)(void *)dev_np_new(NP_I64, 1, &length)->data;
+        sorting.order = (int64_t *)(void *)dev_np_room(NP_I64, 1, &length)->data;
+        sorting.order_half = (int64_t *)(void *)dev_np_room(NP_I64, 1, &length)->data;
     }
     return sorting;
 }
@@ -243,7 +243,7 @@ MP_DEFINE_CONST_FUN_OBJ_1(dev_np_msort_obj, msort);
 // 0, 1, 2 ... along an axis of an array of this shape.
 static struct np_array *counted(const struct np_array *array, uint32_t axis)
 {
-    struct np_array *made = dev_np_new(NP_I64, array->rank, array->dims);
+    struct np_array *made = dev_np_room(NP_I64, array->rank, array->dims);
     const struct np_array *one[] = {made};
     size_t length = (size_t)array->dims[axis];
     const struct np_lanes lanes = {1, axis, length, &length};
@@ -328,7 +328,7 @@ static mp_obj_t searchsorted(size_t count, const mp_obj_t *args, mp_map_t *named
     enum np_type type = dev_np_promote(array->type, wanted->type);
     array = dev_np_dense(array->type == type ? array : dev_np_cast(array, type));
     wanted = dev_np_dense(wanted->type == type ? wanted : dev_np_cast(wanted, type));
-    struct np_array *made = dev_np_new(NP_I64, wanted->rank, wanted->dims);
+    struct np_array *made = dev_np_room(NP_I64, wanted->rank, wanted->dims);
     int64_t *to = (int64_t *)(void *)made->data;
     dev_np_pay(wanted->size * 64);
     for (size_t i = 0; i < wanted->size; i++) {
@@ -394,7 +394,7 @@ static void unique_make(struct unique *unique, const struct np_array *flat)
     mp_map_t none;
     mp_map_init_fixed_table(&none, 0, NULL);
     unique->order = MP_OBJ_TO_PTR(argsort(1, &given, &none));
-    unique->firsts = dev_np_new(NP_BOOL, 1, &size);
+    unique->firsts = dev_np_room(NP_BOOL, 1, &size);
     const int64_t *order = (const int64_t *)(const void *)unique->order->data;
     dev_np_pay(flat->size * 4);
     for (size_t i = 0; i < flat->size; i++) {
@@ -403,9 +403,9 @@ static void unique_make(struct unique *unique, const struct np_array *flat)
         unique->firsts->data[i] = is_first ? 1 : 0;
         unique->count += is_first ? 1 : 0;
     }
-    unique->results[0] = dev_np_new(flat->type, 1, &unique->count);
-    unique->results[1] = dev_np_new(NP_I64, 1, &unique->count);
-    unique->results[2] = dev_np_new(NP_I64, 1, &size);
+    unique->results[0] = dev_np_room(flat->type, 1, &unique->count);
+    unique->results[1] = dev_np_room(NP_I64, 1, &unique->count);
+    unique->results[2] = dev_np_room(NP_I64, 1, &size);
     unique->results[3] = dev_np_new(NP_I64, 1, &unique->count);
     unique_fill(unique, flat);
 }

@@ -145,6 +145,15 @@ void mp_cstack_check(void); // also called from places the patches add (patch_so
     if (__builtin_expect(((i)&4095) == 4095, 0)) {                                                 \
         dev_vm_gc_step();                                                                          \
     }
+// A block that holds an array and its elements, by what no other block begins with: the type of
+// arrays, and then its own address, which no script can put anywhere.
+#define DEV_VM_IS_LEAF(of) ((of)[0] == (const void *)&dev_np_array_type && (of)[1] == (void *)(of))
+// What is not cleared holds no zeros by chance where programs are tested.
+#ifdef NDEBUG
+#define DEV_VM_SOILED(ptr, size)
+#else
+#define DEV_VM_SOILED(ptr, size) __builtin_memset((ptr), 0xa5, (size));
+#endif
 // Every block of bytes that MicroPython copies, compares or fills is paid for.
 #define memcpy  dev_vm_memcpy
 #define memmove dev_vm_memmove
@@ -154,6 +163,8 @@ void mp_cstack_check(void); // also called from places the patches add (patch_so
 #define MICROPY_VM_HOOK_RAISE
 #define MICROPY_VM_HOOK_UNKNOWN
 #define DEV_VM_BOUNDS_CHECK()
+#define DEV_VM_IS_LEAF(of) ((void)(of), false)
+#define DEV_VM_SOILED(ptr, size)
 #define dev_vm_work(units)        ((void)0)
 #define dev_vm_step()             ((void)0)
 #define dev_vm_tick(ticks)        ((void)(ticks), 1)

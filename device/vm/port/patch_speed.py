@@ -21,7 +21,8 @@ SPEED = {
         (
             "    size_t gc_last_used_block; // The block ID of the highest block allocated in the area\n",
             "    size_t gc_last_used_block; // The block ID of the highest block allocated in the area\n"
-            "    struct _mp_gc_fit gc_fits[MP_GC_FITS];\n",
+            "    struct _mp_gc_fit gc_fits[MP_GC_FITS];\n"
+            "    size_t gc_scanned_blocks; // that the last collection looked for pointers in\n",
         ),
     ],
     "py/vm.c": [
@@ -160,6 +161,9 @@ SPEED = {
             "    memset((byte *)ret_ptr, 0, (end_block - start_block + 1) * BYTES_PER_BLOCK);\n    USABLE(",
             "    if (n_blocks == 2) {\n"
             "        __builtin_memset(ret_ptr, 0, 2 * BYTES_PER_BLOCK);\n"
+            "    } else if (alloc_flags & DEV_VM_ALLOC_UNCLEARED) {\n"
+            "        DEV_VM_SOILED(ret_ptr, n_bytes)\n"
+            "        __builtin_memset((byte *)ret_ptr + n_bytes, 0, n_blocks * BYTES_PER_BLOCK - n_bytes);\n"
             "    } else {\n"
             "        memset((byte *)ret_ptr, 0, n_blocks * BYTES_PER_BLOCK);\n"
             "    }\n    USABLE(",
@@ -248,6 +252,19 @@ SPEED = {
             "        if ((block + new_blocks) / BLOCKS_PER_ATB < area->gc_last_free_atb_index) {\n",
             "        fits_freed(area, block + new_blocks);\n"
             "        if ((block + new_blocks) / BLOCKS_PER_ATB < area->gc_last_free_atb_index) {\n",
+        ),
+        # The elements of an array are numbers: no pointers are looked for in them.
+        (
+            "        size_t n_blocks = 0;\n        do {\n            n_blocks += 1;\n"
+            "        } while (ATB_GET_KIND(area, block + n_blocks) == AT_TAIL);\n\n        // check that the consecutive",
+            "        bool is_leaf = DEV_VM_IS_LEAF((void **)PTR_FROM_BLOCK(area, block));\n"
+            "        size_t n_blocks = 0;\n        do {\n            n_blocks += 1;\n"
+            "        } while (!is_leaf && ATB_GET_KIND(area, block + n_blocks) == AT_TAIL);\n"
+            "        area->gc_scanned_blocks += n_blocks;\n\n        // check that the consecutive",
+        ),
+        (
+            "    MP_STATE_MEM(gc_stack_overflow) = 0;\n}\n",
+            "    MP_STATE_MEM(gc_stack_overflow) = 0;\n    MP_STATE_MEM(area).gc_scanned_blocks = 0;\n}\n",
         ),
         # What is free, or belongs to one large object, is swept eight bytes of the table at a time.
         (

@@ -14,6 +14,9 @@
 // Arguments that a `*` is given room for because its __len__ said so; more are taken as they come.
 #define DEV_VM_ARGS_HINT_MAX 4096
 
+// A flag of gc_alloc, beside MicroPython's own: the bytes asked for are not cleared.
+#define DEV_VM_ALLOC_UNCLEARED 2u
+
 // The largest exponent, and the largest shift, of a constant that the compiler works out.
 #define DEV_VM_FOLD_MAX 256
 

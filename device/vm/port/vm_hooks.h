@@ -28,6 +28,7 @@ void dev_vm_work_long(uint64_t units);
 void dev_vm_quiet_spent(void);
 // Every 4,096 steps of a loop of the allocator or the collector.
 void dev_vm_gc_step(void);
+extern const struct _mp_obj_type_t dev_np_array_type; // vm_np.h
 
 // Called for an instruction that is none, with the whole state of the function in `code_state`.
 // True: what belongs there was put back, go on with it.
