@@ -21,6 +21,8 @@
 #define EARLY_BYTES  ((size_t)1 << 20)
 #define EARLY_FACTOR 8
 
+#define COPY_PART ((size_t)1 << 20) // bytes, between two looks at the budget
+
 static _Noreturn void raise_memory(size_t bytes)
 {
     mp_raise_msg_varg(&mp_type_MemoryError,
@@ -126,8 +128,12 @@ void dev_np_fill(const struct np_array *to, const struct np_array *from)
     if (to->type == from->type && source.size == from->size && dev_np_is_dense(to) &&
         dev_np_is_dense(&source)) {
         size_t bytes = to->size * dev_np_item(to->type);
-        dev_np_pay(bytes / NP_ITEM_MAX);
-        memmove(to->data, source.data, bytes);
+        size_t part = dev_np_overlap(to, &source) ? bytes : COPY_PART;
+        for (size_t done = 0; done < bytes; done += part) {
+            size_t now = bytes - done < part ? bytes - done : part;
+            dev_np_pay(now / NP_ITEM_MAX);
+            memmove(to->data + done, source.data + done, now);
+        }
         return;
     }
     if (dev_np_overlap(to, from)) {

@@ -8,15 +8,19 @@
 #include <math.h>
 #include <string.h>
 
+#define POWERS 1024 // between two looks at the budget
+
 // --- ranges
 
-// base ** each, in place; then of the type that was asked for.
-static struct np_array *powers(struct np_array *line, double base)
+// sign * base ** each, in place; then of the type that was asked for.
+static struct np_array *powers(struct np_array *line, double base, double sign)
 {
     double *each = (double *)(void *)line->data;
-    dev_np_pay(line->size);
     for (size_t i = 0; i < line->size; i++) {
-        each[i] = pow(base, each[i]);
+        each[i] = sign * pow(base, each[i]);
+        if (i % POWERS == POWERS - 1) {
+            dev_np_pay(POWERS * (DEV_VM_WORK_PER_UNIT / DEV_VM_LOOP_PER_UNIT));
+        }
     }
     return line;
 }
@@ -44,7 +48,7 @@ static mp_obj_t logspace(size_t count, const mp_obj_t *args, mp_map_t *named)
     struct np_array *line =
         dev_np_line(mp_obj_get_float(values[START].u_obj), mp_obj_get_float(values[STOP].u_obj),
                     values[NUM].u_int, values[ENDPOINT].u_bool);
-    return of_type(powers(line, mp_obj_get_float(values[BASE].u_obj)), values[DTYPE].u_obj);
+    return of_type(powers(line, mp_obj_get_float(values[BASE].u_obj), 1), values[DTYPE].u_obj);
 }
 MP_DEFINE_CONST_FUN_OBJ_KW(dev_np_logspace_obj, 2, logspace);
 
@@ -69,11 +73,8 @@ static mp_obj_t geomspace(size_t count, const mp_obj_t *args, mp_map_t *named)
     double sign = first < 0 && last < 0 ? -1 : 1;
     struct np_array *made = powers(dev_np_line(log10(sign * first), log10(sign * last),
                                                values[NUM].u_int, values[ENDPOINT].u_bool),
-                                   10);
+                                   10, sign);
     double *each = (double *)(void *)made->data;
-    for (size_t i = 0; i < made->size; i++) {
-        each[i] *= sign;
-    }
     if (made->size > 0) {
         each[0] = first;
     }

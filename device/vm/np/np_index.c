@@ -3,6 +3,8 @@
 // by scripts through a[...], on the VM's thread.
 #include "vm/np/np_index.h"
 
+#include "vm/np/np_fold.h"
+
 #include "vm/vm_nn.h"
 
 #include <string.h>
@@ -234,8 +236,10 @@ static void add_offsets(struct np_array *offsets, const struct np_array *indices
     const struct np_array *dense = dev_np_dense(&wide);
     const int64_t *from = (const int64_t *)(const void *)dense->data;
     int64_t *to = (int64_t *)(void *)offsets->data;
-    dev_np_pay(offsets->size);
     for (size_t i = 0; i < offsets->size; i++) {
+        if (i % NP_CHUNK == 0) {
+            dev_np_pay(offsets->size - i < NP_CHUNK ? offsets->size - i : NP_CHUNK);
+        }
         int64_t index = from[i] < 0 ? from[i] + size : from[i];
         if (index < 0 || index >= size) {
             raise_index(from[i], size);
@@ -288,10 +292,46 @@ static void dims_move(struct np_array *array, uint32_t count, uint32_t place)
     }
 }
 
+// Elements by themselves, from where they lie or to there.
+#define SCATTER(name, T)                                                                           \
+    static void name(uint8_t *base, const int64_t *offsets, uint8_t *dense, size_t count,          \
+                     bool is_write)                                                                \
+    {                                                                                              \
+        T *row = (T *)(void *)dense;                                                               \
+        for (size_t i = 0; is_write && i < count; i++) {                                           \
+            *(T *)(void *)(base + offsets[i]) = row[i];                                            \
+        }                                                                                          \
+        for (size_t i = 0; !is_write && i < count; i++) {                                          \
+            row[i] = *(const T *)(const void *)(base + offsets[i]);                                \
+        }                                                                                          \
+    }
+SCATTER(scatter_8, uint8_t)
+SCATTER(scatter_32, uint32_t)
+SCATTER(scatter_64, uint64_t)
+
+static void elements_copy(const struct choice *choice, const struct np_array *dense, bool is_write)
+{
+    const int64_t *offsets = (const int64_t *)(const void *)choice->offsets.data;
+    size_t item = dev_np_item(dense->type);
+    size_t count = choice->offsets.size;
+    for (size_t done = 0; done < count; done += NP_CHUNK) {
+        size_t now = count - done < NP_CHUNK ? count - done : NP_CHUNK;
+        (item == 1   ? scatter_8
+         : item == 4 ? scatter_32
+                     : scatter_64)(choice->rest.data, offsets + done, dense->data + done * item,
+                                   now, is_write);
+        dev_np_pay(now);
+    }
+}
+
 // Copies between what was chosen of an array and `dense`, which has the chosen dimensions first.
 static void choice_copy(const struct choice *choice, struct np_array *dense, bool is_write)
 {
     const int64_t *offsets = (const int64_t *)(const void *)choice->offsets.data;
+    if (choice->rest.size == 1) {
+        elements_copy(choice, dense, is_write);
+        return;
+    }
     size_t item = dev_np_item(dense->type);
     struct np_array part = *dense; // of one choice
     struct np_array rest = choice->rest;
@@ -302,15 +342,12 @@ static void choice_copy(const struct choice *choice, struct np_array *dense, boo
     memmove(part.steps, dense->steps + choice->offsets.rank, rest.rank * sizeof(int64_t));
     uint8_t *at = dense->data;
     size_t bytes = rest.size * item;
-    dev_np_pay(count);
     for (size_t i = 0; i < count; i++, at += bytes) {
-        uint8_t *chosen = choice->rest.data + offsets[i];
-        if (rest.size == 1) {
-            memcpy(is_write ? chosen : at, is_write ? at : chosen, item);
-            continue;
+        if (i % NP_CHUNK == 0) {
+            dev_np_pay(count - i < NP_CHUNK ? count - i : NP_CHUNK);
         }
         part.data = at;
-        rest.data = chosen;
+        rest.data = choice->rest.data + offsets[i];
         dev_np_fill(is_write ? &rest : &part, is_write ? &part : &rest);
         dev_np_pay(NP_RANK * DEV_VM_WORK_PER_UNIT / 64);
     }
@@ -347,6 +384,151 @@ static void chosen_write(const struct key *key, const struct np_array *value)
     choice_copy(&choice, dense, true);
 }
 
+// --- a mask of the array's own shape, where both lie densely
+
+#define EIGHT_TRUE UINT64_C(0x0101010101010101) // as many bool
+
+static uint64_t eight_of(const uint8_t *mask)
+{
+    uint64_t eight;
+    memcpy(&eight, mask, sizeof(eight));
+    return eight;
+}
+
+static size_t trues_of(const struct np_array *mask)
+{
+    size_t count = 0;
+    for (size_t done = 0; done < mask->size; done += NP_CHUNK) {
+        size_t now = mask->size - done < NP_CHUNK ? mask->size - done : NP_CHUNK;
+        int64_t sum = 0;
+        uint8_t *at[] = {(uint8_t *)&sum, mask->data + done};
+        const int64_t steps[] = {0, 1};
+        dev_np_fold_loop(NP_SUM, NP_BOOL)(at, steps, now);
+        count += (size_t)sum;
+        dev_np_pay(now);
+    }
+    return count;
+}
+
+// How many elements are true: up to `room` of them are read into a row, or written from one; with
+// `step` 0 one element is written to all.
+#define MASKED(name, T)                                                                            \
+    static size_t name##_read(T *row, const T *array, const uint8_t *mask, size_t count,           \
+                              size_t room)                                                         \
+    {                                                                                              \
+        size_t made = 0;                                                                           \
+        size_t i = 0;                                                                              \
+        while (i < count && made < room) {                                                         \
+            const uint64_t eight = count - i >= 8 ? eight_of(mask + i) : 1;                        \
+            if (eight == 0) {                                                                      \
+                i += 8;                                                                            \
+            } else if (eight == EIGHT_TRUE && room - made >= 8) {                                  \
+                memcpy(row + made, array + i, 8 * sizeof(T));                                      \
+                made += 8;                                                                         \
+                i += 8;                                                                            \
+            } else {                                                                               \
+                size_t end = count - i < 8 ? count : i + 8;                                        \
+                for (; i < end && made < room; i++) {                                              \
+                    row[made] = array[i];                                                          \
+                    made += mask[i] != 0;                                                          \
+                }                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+        return made;                                                                               \
+    }                                                                                              \
+    static size_t name##_write(T *array, const T *row, size_t step, const uint8_t *mask,           \
+                               size_t count)                                                       \
+    {                                                                                              \
+        size_t used = 0;                                                                           \
+        for (size_t i = 0; i < count;) {                                                           \
+            const uint64_t eight = count - i >= 8 ? eight_of(mask + i) : 1;                        \
+            if (eight == 0) {                                                                      \
+                i += 8;                                                                            \
+            } else if (eight == EIGHT_TRUE && step == 1) {                                         \
+                memcpy(array + i, row + used, 8 * sizeof(T));                                      \
+                used += 8;                                                                         \
+                i += 8;                                                                            \
+            } else {                                                                               \
+                size_t end = count - i < 8 ? count : i + 8;                                        \
+                for (; i < end; i++) {                                                             \
+                    if (mask[i] != 0) {                                                            \
+                        array[i] = row[used * step];                                               \
+                        used++;                                                                    \
+                    }                                                                              \
+                }                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+        return used;                                                                               \
+    }                                                                                              \
+    static size_t name##_read_bytes(uint8_t *row, const uint8_t *array, const uint8_t *mask,       \
+                                    size_t count, size_t room)                                     \
+    {                                                                                              \
+        return name##_read((T *)(void *)row, (const T *)(const void *)array, mask, count, room);   \
+    }                                                                                              \
+    static size_t name##_write_bytes(uint8_t *array, const uint8_t *row, size_t step,              \
+                                     const uint8_t *mask, size_t count)                            \
+    {                                                                                              \
+        return name##_write((T *)(void *)array, (const T *)(const void *)row, step, mask, count);  \
+    }
+MASKED(masked_8, uint8_t)
+MASKED(masked_32, uint32_t)
+MASKED(masked_64, uint64_t)
+
+// NULL: the index is no such mask of the array.
+static const struct np_array *mask_of(const struct np_array *array, mp_obj_t index)
+{
+    if (!mp_obj_is_exact_type(index, &dev_np_array_type)) {
+        return NULL;
+    }
+    const struct np_array *mask = MP_OBJ_TO_PTR(index);
+    bool is_mask = mask->type == NP_BOOL && mask->rank > 0 && mask->rank == array->rank &&
+                   memcmp(mask->dims, array->dims, mask->rank * sizeof(int64_t)) == 0;
+    return is_mask && dev_np_is_dense(mask) && dev_np_is_dense(array) ? mask : NULL;
+}
+
+static mp_obj_t masked_read(const struct np_array *array, const struct np_array *mask)
+{
+    size_t item = dev_np_item(array->type);
+    size_t count = trues_of(mask);
+    int64_t dims = (int64_t)count;
+    struct np_array *made = dev_np_room(array->type, 1, &dims);
+    size_t found = 0;
+    for (size_t done = 0; done < mask->size; done += NP_CHUNK) {
+        size_t now = mask->size - done < NP_CHUNK ? mask->size - done : NP_CHUNK;
+        found += (item == 1   ? masked_8_read_bytes
+                  : item == 4 ? masked_32_read_bytes
+                              : masked_64_read_bytes)(made->data + found * item,
+                                                      array->data + done * item, mask->data + done,
+                                                      now, count - found);
+        dev_np_pay(now);
+    }
+    return MP_OBJ_FROM_PTR(made);
+}
+
+// false: the value is of another type or shape, or lies in the array too.
+static bool masked_write(const struct np_array *array, const struct np_array *mask,
+                         const struct np_array *value)
+{
+    bool is_one = value->rank == 0;
+    if (value->type != array->type || value->rank > 1 || dev_np_overlap(array, mask) ||
+        dev_np_overlap(array, value) || (!is_one && !dev_np_is_dense(value)) ||
+        (!is_one && value->size != trues_of(mask))) {
+        return false;
+    }
+    size_t item = dev_np_item(array->type);
+    size_t used = 0;
+    for (size_t done = 0; done < mask->size; done += NP_CHUNK) {
+        size_t now = mask->size - done < NP_CHUNK ? mask->size - done : NP_CHUNK;
+        used += (item == 1   ? masked_8_write_bytes
+                 : item == 4 ? masked_32_write_bytes
+                             : masked_64_write_bytes)(array->data + done * item,
+                                                      value->data + (is_one ? 0 : used * item),
+                                                      is_one ? 0 : 1, mask->data + done, now);
+        dev_np_pay(now);
+    }
+    return true;
+}
+
 // --- the slot
 
 static void write(const struct np_array *array, mp_obj_t index, mp_obj_t value)
@@ -354,6 +536,13 @@ static void write(const struct np_array *array, mp_obj_t index, mp_obj_t value)
     struct key key;
     if (array->is_read_only) {
         mp_raise_ValueError(MP_ERROR_TEXT("walle.np: assignment destination is read-only"));
+    }
+    const struct np_array *mask = mask_of(array, index);
+    if (mask != NULL &&
+        masked_write(array, mask,
+                     dev_np_number_type(value) != NP_TYPES ? dev_np_of_type(value, array->type)
+                                                           : dev_np_of(value))) {
+        return;
     }
     key_make(&key, array, index);
     if (key.view.rank == 0 && dev_np_number_type(value) != NP_TYPES) {
@@ -393,6 +582,10 @@ mp_obj_t dev_np_subscr(mp_obj_t self, mp_obj_t index, mp_obj_t value)
             return dev_np_get(array->type, array->data + counted * array->steps[0]);
         }
     }
+    const struct np_array *mask = mask_of(array, index);
+    if (mask != NULL) {
+        return masked_read(array, mask);
+    }
     struct key key;
     key_make(&key, array, index);
     if (key.is_array) {
@@ -416,25 +609,46 @@ mp_obj_t dev_np_subscr(mp_obj_t self, mp_obj_t index, mp_obj_t value)
 
 // --- where elements are not zero
 
+// Of one dimension.
+static void places_row(const struct np_array *mask, int64_t *to, size_t count)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < mask->size && found < count;) {
+        size_t end = mask->size - i < 8 ? mask->size : i + 8;
+        if (end - i == 8 && eight_of(mask->data + i) == 0) {
+            i = end;
+        }
+        for (; i < end && found < count; i++) {
+            to[found] = (int64_t)i;
+            found += mask->data[i] != 0;
+        }
+        if (i % NP_CHUNK == 0) {
+            dev_np_pay(NP_CHUNK);
+        }
+    }
+}
+
 uint64_t dev_np_places(const struct np_array *values, const struct np_array **out_places)
 {
     const struct np_array *mask =
         values->type == NP_BOOL ? dev_np_dense(values) : dev_np_cast(values, NP_BOOL);
-    int64_t count = 0;
-    dev_np_pay(mask->size);
-    for (size_t i = 0; i < mask->size; i++) {
-        count += mask->data[i] != 0;
-    }
+    int64_t count = (int64_t)trues_of(mask);
     int64_t *to[NP_RANK];
     for (uint32_t d = 0; d < mask->rank; d++) {
         struct np_array *made = dev_np_room(NP_I64, 1, &count);
         out_places[d] = made;
         to[d] = (int64_t *)(void *)made->data;
     }
+    if (mask->rank == 1) {
+        places_row(mask, to[0], (size_t)count);
+        return (uint64_t)count;
+    }
     int64_t index[NP_RANK] = {0};
     size_t found = 0;
-    dev_np_pay(mask->size * (mask->rank + 1));
     for (size_t i = 0; i < mask->size; i++) {
+        if (i % NP_CHUNK == NP_CHUNK - 1) {
+            dev_np_pay((size_t)NP_CHUNK * (mask->rank + 1));
+        }
         if (mask->data[i] != 0) {
             for (uint32_t d = 0; d < mask->rank; d++) {
                 to[d][found] = index[d];

@@ -99,6 +99,7 @@ np_loop *dev_np_binary_plain(enum np_binary function, enum np_type type);
 np_loop *dev_np_binary_wide(enum np_binary function, enum np_type type);
 np_loop *dev_np_unary_plain(enum np_unary function, enum np_type type);
 np_loop *dev_np_unary_wide(enum np_unary function, enum np_type type);
+np_loop *dev_np_unary_wider(enum np_unary function, enum np_type type); // AVX-512
 np_loop *dev_np_choose_plain(enum np_type type);
 np_loop *dev_np_choose_wide(enum np_type type);
 np_loop *dev_np_casting_plain(enum np_type to, enum np_type from); // of dev_np_cast_loop

@@ -225,9 +225,12 @@ static struct np_array *ramp(enum np_type type, int64_t count, double first, dou
 {
     struct np_array *made = dev_np_room(NP_F64, 1, &count);
     double *to = (double *)(void *)made->data;
-    dev_np_pay((size_t)count);
-    for (int64_t i = 0; i < count; i++) {
-        to[i] = first + (double)i * step;
+    for (int64_t done = 0; done < count; done += NP_CHUNK) {
+        int64_t end = count - done < NP_CHUNK ? count : done + NP_CHUNK;
+        for (int64_t i = done; i < end; i++) {
+            to[i] = first + (double)i * step;
+        }
+        dev_np_pay((size_t)(end - done));
     }
     return type == NP_F64 ? made : dev_np_cast(made, type);
 }
@@ -243,9 +246,12 @@ static struct np_array *whole_ramp(int64_t first, int64_t stop, int64_t step)
     int64_t size = count > INT64_MAX ? INT64_MAX : (int64_t)count;
     struct np_array *made = dev_np_room(NP_I64, 1, &size);
     int64_t *to = (int64_t *)(void *)made->data;
-    dev_np_pay((size_t)size);
-    for (int64_t i = 0; i < size; i++) {
-        to[i] = (int64_t)((uint64_t)first + (uint64_t)i * (uint64_t)step);
+    for (int64_t done = 0; done < size; done += NP_CHUNK) {
+        int64_t end = size - done < NP_CHUNK ? size : done + NP_CHUNK;
+        for (int64_t i = done; i < end; i++) {
+            to[i] = (int64_t)((uint64_t)first + (uint64_t)i * (uint64_t)step);
+        }
+        dev_np_pay((size_t)(end - done));
     }
     return made;
 }

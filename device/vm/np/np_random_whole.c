@@ -139,6 +139,8 @@ MP_DEFINE_CONST_FUN_OBJ_KW(dev_np_randint_obj, 1, randint);
 
 // --- orders
 
+#define DRAWS 1024 // among sums, between two looks at the budget
+
 static int64_t *indices_of(struct np_array *array)
 {
     return (int64_t *)(void *)array->data;
@@ -152,6 +154,9 @@ static struct np_array *order_draw(int64_t count)
     int64_t *items = indices_of(order);
     for (int64_t i = 0; i < count; i++) {
         items[i] = i;
+        if (i % NP_CHUNK == NP_CHUNK - 1) {
+            dev_np_pay(NP_CHUNK);
+        }
     }
     for (int64_t i = count - 1; i > 0; i--) {
         uint64_t with = dev_np_draw_up_to(draws, (uint64_t)i);
@@ -239,8 +244,10 @@ static void chances_check(const struct choosing *choosing, enum np_type given)
     double sum = 0;
     double lost = 0; // in rounding
     const double *chances = reals_of(choosing->chances);
-    dev_np_pay(choosing->chances->size);
     for (int64_t i = 0; i < choosing->count; i++) {
+        if (i % NP_CHUNK == NP_CHUNK - 1) {
+            dev_np_pay(NP_CHUNK);
+        }
         double part = chances[i] - lost;
         double next = sum + part;
         lost = (next - sum) - part;
@@ -275,11 +282,16 @@ static void sums_make(struct choosing *choosing)
     for (int64_t i = 0; i < choosing->count; i++) {
         sum = i == 0 ? chances[i] : sum + chances[i];
         sums[i] = sum;
+        if (i % NP_CHUNK == NP_CHUNK - 1) {
+            dev_np_pay(NP_CHUNK);
+        }
     }
     for (int64_t i = 0; i < choosing->count; i++) {
         sums[i] /= sum;
+        if (i % NP_CHUNK == NP_CHUNK - 1) {
+            dev_np_pay(NP_CHUNK);
+        }
     }
-    dev_np_pay(2 * choosing->sums->size);
 }
 
 // The first whose sum is above the draw.
@@ -305,7 +317,7 @@ static void chosen_again(struct choosing *choosing, struct np_array *to)
     sums_make(choosing);
     for (size_t i = 0; i < to->size; i++) {
         at[i] = chance_draw(choosing, draws);
-        if (i % 1024 == 1023) {
+        if (i % DRAWS == DRAWS - 1) {
             dev_np_pay(NP_CHUNK);
         }
     }
@@ -320,6 +332,9 @@ static void chosen_once(struct choosing *choosing, struct np_array *to)
     size_t possible = 0;
     for (int64_t i = 0; i < choosing->count; i++) {
         possible += chances[i] > 0;
+        if (i % NP_CHUNK == NP_CHUNK - 1) {
+            dev_np_pay(NP_CHUNK);
+        }
     }
     if (possible < to->size) {
         mp_raise_ValueError(MP_ERROR_TEXT("walle.np.random: fewer probabilities than draws"));
@@ -334,8 +349,11 @@ static void chosen_once(struct choosing *choosing, struct np_array *to)
                 at[done++] = drawn;
                 chances[drawn] = 0;
             }
+            if (i % DRAWS == DRAWS - 1) {
+                dev_np_pay(NP_CHUNK);
+            }
         }
-        dev_np_pay(missing * 16);
+        dev_np_pay(missing % DRAWS * (NP_CHUNK / DRAWS));
     }
 }
 

@@ -1,19 +1,27 @@
-// Sorting and searching. Rows are sorted in place by merging, which is stable and takes at most
-// n log n comparisons whatever lies in them; a NaN comes after all else. Called by scripts, on the
-// VM's thread.
+// Sorting and searching. Rows are sorted in place, long ones by the bytes of their elements where
+// few of those differ, others by merging: both are stable and take no longer whatever lies in the
+// row; a NaN comes after all else. Called by scripts, on the VM's thread.
 #include "vm/np/np_calls.h"
 #include "vm/np/np_lanes.h"
 #include "vm/np/np_math.h"
 
 #include <string.h>
 
-#define RUN 12 // shorter rows are sorted by insertion
+#define RUN          12  // shorter rows are sorted by insertion
+#define RADIX_MIN    256 // ... and shorter ones by merging
+#define RADIX_PASSES 4   // more bytes that differ are merging's, too
+#define ORDER_PASSES 2   // ... of indices, whose keys lie anywhere
+#define SEARCHES     256 // between two looks at the budget
+#define SEARCH_WORK  64  // elements that one costs
 
 // Sorts `order`, indices of `values`, of which `half` has room for as many.
 typedef void np_sort_indices(const uint8_t *values, int64_t *order, int64_t *half, size_t count);
 typedef void np_sort_values(uint8_t *values, uint8_t *half, size_t count);
 // How many of `count` sorted values come before a value; those equal to it too where `is_right`.
 typedef size_t np_search(const uint8_t *values, size_t count, const uint8_t *value, bool is_right);
+
+// Leaves of sorted values the first of each; how many.
+typedef size_t np_distinct(uint8_t *values, size_t count);
 
 #define BEFORE(a, b) ((a) < (b) || ((b) != (b) && (a) == (a)))
 
@@ -45,20 +53,120 @@ typedef size_t np_search(const uint8_t *values, size_t count, const uint8_t *val
             }                                                                                      \
         }                                                                                          \
     }
+// By the bytes of a key whose order is that of the elements, from the lowest; a byte that all have
+// alike is passed over. false: too many differ, nothing was moved.
+#define RADIX_SORT(name, E, K, KEY, most, extra)                                                   \
+    static bool name extra                                                                         \
+    {                                                                                              \
+        uint32_t counts[sizeof(K)][256];                                                           \
+        E *from = items;                                                                           \
+        E *to = half;                                                                              \
+        size_t passes = 0;                                                                         \
+        memset(counts, 0, sizeof(counts));                                                         \
+        for (size_t i = 0; i < count; i++) {                                                       \
+            K key = KEY(items[i]);                                                                 \
+            for (size_t byte = 0; byte < sizeof(K); byte++, key = (K)(key >> 4 >> 4)) {            \
+                counts[byte][key & 255]++;                                                         \
+            }                                                                                      \
+        }                                                                                          \
+        const K first = KEY(items[0]);                                                             \
+        for (size_t byte = 0; byte < sizeof(K); byte++) {                                          \
+            passes += counts[byte][first >> 8 * byte & 255] != count;                              \
+        }                                                                                          \
+        if (passes > (most)) {                                                                     \
+            return false;                                                                          \
+        }                                                                                          \
+        for (size_t byte = 0; byte < sizeof(K); byte++) {                                          \
+            if (counts[byte][first >> 8 * byte & 255] == count) {                                  \
+                continue;                                                                          \
+            }                                                                                      \
+            uint32_t at = 0;                                                                       \
+            for (size_t digit = 0; digit < 256; digit++) {                                         \
+                uint32_t next = at + counts[byte][digit];                                          \
+                counts[byte][digit] = at;                                                          \
+                at = next;                                                                         \
+            }                                                                                      \
+            for (size_t i = 0; i < count; i++) {                                                   \
+                to[counts[byte][KEY(from[i]) >> 8 * byte & 255]++] = from[i];                      \
+            }                                                                                      \
+            E *swapped = from;                                                                     \
+            from = to;                                                                             \
+            to = swapped;                                                                          \
+        }                                                                                          \
+        if (from != items) {                                                                       \
+            memcpy(items, from, count * sizeof(E));                                                \
+        }                                                                                          \
+        return true;                                                                               \
+    }
+
+static inline uint8_t key_u8(uint8_t value)
+{
+    return value;
+}
+
+static inline uint32_t key_i32(int32_t value)
+{
+    return (uint32_t)value ^ (uint32_t)1 << 31;
+}
+
+static inline uint64_t key_i64(int64_t value)
+{
+    return (uint64_t)value ^ (uint64_t)1 << 63;
+}
+
+static inline uint64_t key_u64(uint64_t value)
+{
+    return value;
+}
+
+// Equals have one key: both zeros, and all NaN, which is the last.
+static inline uint32_t key_f32(float value)
+{
+    uint32_t bits;
+    value += 0.0F;
+    memcpy(&bits, &value, sizeof(bits));
+    bits ^= bits >> 31 != 0 ? UINT32_MAX : (uint32_t)1 << 31;
+    return value != value ? UINT32_MAX : bits;
+}
+
+static inline uint64_t key_f64(double value)
+{
+    uint64_t bits;
+    value += 0.0;
+    memcpy(&bits, &value, sizeof(bits));
+    bits ^= bits >> 63 != 0 ? UINT64_MAX : (uint64_t)1 << 63;
+    return value != value ? UINT64_MAX : bits;
+}
+
 #define OWN(e)     (e)
 #define INDEXED(e) (keys[e])
-#define SORTS(n, T)                                                                                \
+#define KEY_u8(e)  key_u8(keys[e])
+#define KEY_i32(e) key_i32(keys[e])
+#define KEY_i64(e) key_i64(keys[e])
+#define KEY_u64(e) key_u64(keys[e])
+#define KEY_f32(e) key_f32(keys[e])
+#define KEY_f64(e) key_f64(keys[e])
+#define SORTS(n, T, K)                                                                             \
     MERGE_SORT(n##_sort, T, OWN, (T * items, T * half, size_t count))                              \
     MERGE_SORT(n##_order, int64_t, INDEXED,                                                        \
                (const T *keys, int64_t *items, int64_t *half, size_t count))                       \
+    RADIX_SORT(n##_radix, T, K, key_##n, RADIX_PASSES, (T * items, T * half, size_t count))        \
+    RADIX_SORT(n##_radix_order, int64_t, K, KEY_##n, ORDER_PASSES,                                 \
+               (const T *keys, int64_t *items, int64_t *half, size_t count))                       \
     static void n##_sort_bytes(uint8_t *values, uint8_t *half, size_t count)                       \
     {                                                                                              \
-        n##_sort((T *)(void *)values, (T *)(void *)half, count);                                   \
+        T *items = (T *)(void *)values;                                                            \
+        if (count < RADIX_MIN || !n##_radix(items, (T *)(void *)half, count)) {                    \
+            n##_sort(items, (T *)(void *)half, count);                                             \
+        }                                                                                          \
     }                                                                                              \
     static void n##_order_bytes(const uint8_t *values, int64_t *order, int64_t *half,              \
                                 size_t count)                                                      \
     {                                                                                              \
-        n##_order((const T *)(const void *)values, order, half, count);                            \
+        const T *keys = (const T *)(const void *)values;                                           \
+        if (count < RADIX_MIN || !n##_radix_order(keys, order, half, count)) {                     \
+            n##_order(keys, order, half, count);                                                   \
+        }                                                                                          \
     }                                                                                              \
     static size_t n##_search(const uint8_t *values, size_t count, const uint8_t *value,            \
                              bool is_right)                                                        \
@@ -74,13 +182,25 @@ typedef size_t np_search(const uint8_t *values, size_t count, const uint8_t *val
             count = is_before ? count - half - 1 : half;                                           \
         }                                                                                          \
         return low;                                                                                \
+    }                                                                                              \
+    static size_t n##_distinct(uint8_t *values, size_t count)                                      \
+    {                                                                                              \
+        T *items = (T *)(void *)values;                                                            \
+        size_t made = count > 0 ? 1 : 0;                                                           \
+        for (size_t i = 1; i < count; i++) {                                                       \
+            const T last = items[made - 1];                                                        \
+            const T next = items[i];                                                               \
+            items[made] = next;                                                                    \
+            made += !(next == last || (next != next && last != last));                             \
+        }                                                                                          \
+        return made;                                                                               \
     }
-SORTS(u8, uint8_t)
-SORTS(i32, int32_t)
-SORTS(i64, int64_t)
-SORTS(u64, uint64_t)
-SORTS(f32, float)
-SORTS(f64, double)
+SORTS(u8, uint8_t, uint8_t)
+SORTS(i32, int32_t, uint32_t)
+SORTS(i64, int64_t, uint64_t)
+SORTS(u64, uint64_t, uint64_t)
+SORTS(f32, float, uint32_t)
+SORTS(f64, double, uint64_t)
 
 static np_sort_values *const value_sorts[NP_TYPES] = {
     u8_sort_bytes,  u8_sort_bytes,  i32_sort_bytes, i64_sort_bytes,
@@ -88,6 +208,8 @@ static np_sort_values *const value_sorts[NP_TYPES] = {
 static np_sort_indices *const index_sorts[NP_TYPES] = {
     u8_order_bytes,  u8_order_bytes,  i32_order_bytes, i64_order_bytes,
     u64_order_bytes, f32_order_bytes, f64_order_bytes};
+static np_distinct *const distincts[NP_TYPES] = {
+    u8_distinct, u8_distinct, i32_distinct, i64_distinct, u64_distinct, f32_distinct, f64_distinct};
 static np_search *const searches[NP_TYPES] = {u8_search,  u8_search,  i32_search, i64_search,
                                               u64_search, f32_search, f64_search};
 
@@ -117,6 +239,10 @@ static void row_copy(const struct np_lane *lane, uint32_t which, const struct so
 {
     size_t item = dev_np_item(sorting->type);
     uint8_t *at = lane->at[which];
+    if (lane->steps[which] == (int64_t)item) {
+        memcpy(is_back ? at : sorting->row, is_back ? sorting->row : at, sorting->length * item);
+        return;
+    }
     for (size_t i = 0; i < sorting->length; i++) {
         uint8_t *in_row = sorting->row + i * item;
         memcpy(is_back ? at : in_row, is_back ? in_row : at, item);
@@ -330,8 +456,11 @@ static mp_obj_t searchsorted(size_t count, const mp_obj_t *args, mp_map_t *named
     wanted = dev_np_dense(wanted->type == type ? wanted : dev_np_cast(wanted, type));
     struct np_array *made = dev_np_room(NP_I64, wanted->rank, wanted->dims);
     int64_t *to = (int64_t *)(void *)made->data;
-    dev_np_pay(wanted->size * 64);
     for (size_t i = 0; i < wanted->size; i++) {
+        if (i % SEARCHES == 0) {
+            size_t now = wanted->size - i < SEARCHES ? wanted->size - i : SEARCHES;
+            dev_np_pay(now * SEARCH_WORK);
+        }
         to[i] = (int64_t)searches[type](
             array->data, array->size, wanted->data + i * dev_np_item(type), side == MP_QSTR_right);
     }
@@ -410,6 +539,18 @@ static void unique_make(struct unique *unique, const struct np_array *flat)
     unique_fill(unique, flat);
 }
 
+// Where only the elements are asked for.
+static struct np_array *unique_values(const struct np_array *flat)
+{
+    struct np_array *sorted = dev_np_cast(flat, flat->type);
+    sort_in_place(sorted, 0);
+    dev_np_pay(sorted->size * 4);
+    int64_t count = (int64_t)distincts[flat->type](sorted->data, sorted->size);
+    struct np_array *made = dev_np_room(flat->type, 1, &count);
+    memcpy(made->data, sorted->data, (size_t)count * dev_np_item(flat->type));
+    return made;
+}
+
 // unique(ar, return_index=False, return_inverse=False, return_counts=False)
 static mp_obj_t unique(size_t count, const mp_obj_t *args, mp_map_t *named)
 {
@@ -422,8 +563,12 @@ static mp_obj_t unique(size_t count, const mp_obj_t *args, mp_map_t *named)
     };
     mp_arg_val_t values[ARGUMENTS];
     mp_arg_parse_all(count, args, named, ARGUMENTS, allowed, values);
+    const struct np_array *flat = dev_np_flat(dev_np_of(values[AR].u_obj));
+    if (!values[INDEX].u_bool && !values[INVERSE].u_bool && !values[COUNTS].u_bool) {
+        return MP_OBJ_FROM_PTR(unique_values(flat));
+    }
     struct unique unique = {.count = 0};
-    unique_make(&unique, dev_np_flat(dev_np_of(values[AR].u_obj)));
+    unique_make(&unique, flat);
     mp_obj_t results[4] = {MP_OBJ_FROM_PTR(unique.results[0])};
     size_t wanted = 1;
     for (size_t i = INDEX; i < ARGUMENTS; i++) {

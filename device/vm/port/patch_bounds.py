@@ -174,8 +174,11 @@ BOUNDS = {
             "        size_t block = BLOCK_FROM_PTR(area, ptr);\n"
             "        for (size_t steps = 0; ATB_GET_KIND(area, block) == AT_TAIL; steps++) {\n"
             "            MICROPY_GC_HOOK_LOOP(steps);\n"
-            "            bool four = block % 4 == 3 && area->gc_alloc_table_start[block / 4] == 0xaa;\n"
-            "            block -= four ? 4 : 1;\n"
+            "            uint64_t kinds = 0;\n"
+            "            if (block % 32 == 31) {\n"
+            "                __builtin_memcpy(&kinds, area->gc_alloc_table_start + block / 32 * sizeof(kinds), sizeof(kinds));\n"
+            "            }\n"
+            "            block -= kinds == UINT64_C(0xaaaaaaaaaaaaaaaa) ? 32 : 1;\n"
             "        }\n"
             "        if (ATB_GET_KIND(area, block) == AT_HEAD) {\n",
         ),

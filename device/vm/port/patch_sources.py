@@ -112,6 +112,39 @@ PATCHES = {
             "                    mp_obj_dict_store(sp[0], sp[2], sp[1]);\n",
         ),
     ],
+    # The nearest double, as CPython has it, however many digits there are.
+    "py/parsenum.c": [
+        ('#include "py/parsenum.h"\n', '#include "py/parsenum.h"\n#include "vm_decimal.h"\n'),
+        (
+            "        if (exp_val < SMALL_NORMAL_EXP) {\n            exp_val -= SMALL_NORMAL_EXP;\n"
+            "            dec_val *= SMALL_NORMAL_VAL;\n        }\n",
+            "",
+        ),
+        (
+            "        if (exp_val < 0 && exp_val >= -EXACT_POWER_OF_10) {\n"
+            "            dec_val /= MICROPY_FLOAT_C_FUN(pow)(10, -exp_val);\n        } else {\n"
+            "            dec_val *= MICROPY_FLOAT_C_FUN(pow)(10, exp_val);\n        }\n",
+            "        if (mantissa <= DEV_VM_DECIMAL_EXACT && exp_val >= -EXACT_POWER_OF_10 && exp_val <= EXACT_POWER_OF_10) {\n"
+            "            dec_val = dev_vm_decimal_short(mantissa, exp_val);\n        } else {\n"
+            "            dec_val = dev_vm_decimal(str_val_start, str);\n        }\n",
+        ),
+    ],
+    # A constant that its own text is not read as again is written with all its digits.
+    "py/persistentcode.c": [
+        ('#include "py/persistentcode.h"\n', '#include "py/persistentcode.h"\n#include "py/parsenum.h"\n#include "vm_decimal.h"\n'),
+        (
+            "        mp_obj_print_helper(&pr, o, PRINT_REPR);\n        mp_print_bytes(print, &obj_type, 1);\n",
+            "        mp_obj_print_helper(&pr, o, PRINT_REPR);\n"
+            "        if (obj_type == MP_PERSISTENT_OBJ_FLOAT && isfinite(mp_obj_get_float(o)) &&\n"
+            "            mp_obj_get_float(mp_parse_num_float(vstr.buf, vstr.len, false, NULL)) != mp_obj_get_float(o)) {\n"
+            "            char exact[DEV_VM_DECIMAL_TEXT];\n"
+            "            size_t length = dev_vm_decimal_write(exact, mp_obj_get_float(o));\n"
+            "            vstr_reset(&vstr);\n"
+            "            vstr_add_strn(&vstr, exact, length);\n"
+            "        }\n"
+            "        mp_print_bytes(print, &obj_type, 1);\n",
+        ),
+    ],
     # Comparing nested values recurses in C.
     "py/obj.c": [
         ("    int pass_number = 0;\n", "    int pass_number = 0;\n" + CHECK),

@@ -145,6 +145,86 @@ static void budgets_hold_inside(void **state)
     kit->job.instruction_max = 0;
 }
 
+// Who goes through many elements pays as it goes: a run ends at most a step behind its limit, not
+// once all is done or charged for.
+static void budgets_are_looked_at(void **state)
+{
+    enum { LIMIT = 4000, STEP = 1500 };
+    static const char *const work[] = {
+        "np.searchsorted(np.arange(10), np.zeros(300000))",
+        "np.logspace(0, 1, 400000)",
+        "np.geomspace(1, 2, 400000)",
+        "np.random.choice(50, 300000, p=np.full(50, 0.02))",
+        "[np.random.shuffle(np.zeros(100000)) for i in range(100)]",
+        "[np.random.permutation(100000) for i in range(100)]",
+        "[np.meshgrid(np.zeros(300), np.zeros(300)) for i in range(100)]",
+        "[np.ones(100000)[np.ones(100000) > 0] for i in range(100)]",
+        "[np.nonzero(np.ones(100000)) for i in range(100)]",
+    };
+    (void)state;
+    struct vm_kit kit;
+    kit_init(&kit, 16 * 1024);
+    kit.job.instruction_max = LIMIT;
+    for (size_t i = 0; i < sizeof(work) / sizeof(work[0]); i++) {
+        char source[256];
+        (void)snprintf(source, sizeof(source), "from walle import np\nx = %s\n", work[i]);
+        kit_run_source(&kit, source);
+        if (kit.result.end != DEV_VM_BUDGET || kit.result.instructions > LIMIT + STEP) {
+            fail_msg("%s ended %s: %s, %llu", work[i], dev_vm_end_name(kit.result.end),
+                     kit.result.message, (unsigned long long)kit.result.instructions);
+        }
+    }
+    kit_done(&kit);
+}
+
+// Arrays are not looked through for pointers, but lists are that begin with what an array begins
+// with; and what large arrays lay in is used again long before the heap is full.
+static void memory_is_used_again(void **state)
+{
+    prints(*state,
+           "from walle import np\n"
+           "kept = [type(np.zeros(1)), [str(i) for i in range(50)], np.arange(5000), np.zeros(3)]\n"
+           "kept += [(kept[0], [i, i]) for i in range(50)]\n"
+           "views = [np.arange(1000, 3000)[i:i + 2] for i in range(0, 2000, 100)]\n"
+           "for i in range(400):\n    x = np.full(20000, i)\n"
+           "print(sum(int(t) for t in kept[1]), int(kept[2].sum()), kept[3].tolist(),\n"
+           "      sum(sum(k[1]) for k in kept[4:]), sum(int(v.sum()) for v in views),\n"
+           "      int(x.sum()))\n",
+           "1225 12497500 [0.0, 0.0, 0.0] 2450 78020 7980000\n");
+    struct vm_kit large;
+    kit_init(&large, 32 * 1024);
+    kit_run_source(&large,
+                   "from walle import np\nfor i in range(400):\n    x = np.full(20000, i)\n");
+    kit_ended(&large, DEV_VM_FINISHED);
+    assert_true(large.result.heap_peak_bytes < 4 * 1024 * 1024);
+    kit_done(&large);
+}
+
+// By bytes of the elements and by merging: every length around where one becomes the other, with
+// equals, both zeros and NaN.
+static void sorts_agree(void **state)
+{
+    prints(*state,
+           "from walle import np\n"
+           "bad = 0\n"
+           "for n in (1, 2, 255, 256, 257, 600):\n"
+           "    for t in ('bool', 'uint8', 'int32', 'int64', 'uint64', 'float32', 'float64'):\n"
+           "        for k in (7, 7919 * 65537):\n"
+           "            v = [i * k % 1009 - (500 if t[0] in 'if' else 0) for i in range(n)]\n"
+           "            a = np.array([x % 200 if t == 'uint8' else x for x in v]).astype(t)\n"
+           "            if t[0] == 'f':\n                a[n // 2:] /= 3\n"
+           "            l = a.tolist()\n"
+           "            o = sorted(range(n), key=lambda i: (l[i], i))\n"
+           "            bad += np.sort(a).tolist() != sorted(l)\n"
+           "            bad += np.argsort(a).tolist() != o\n"
+           "            bad += np.unique(a).tolist() != sorted(set(l))\n"
+           "z = np.zeros(300, dtype='float32')\n"
+           "z[1::2] = -z[1::2]\nz[10] = -1\nz[20] = np.nan\nz[30] = np.inf\nz[40] = -np.inf\n"
+           "print(bad, np.argsort(z)[:4].tolist(), np.argsort(z)[-3:].tolist(), "
+           "np.unique(z).tolist())\n",
+           "0 [40, 10, 0, 1] [299, 30, 20] [-inf, -1.0, 0.0, inf, nan]\n");
+}
+
 static void refusals(void **state)
 {
     prints(
@@ -221,6 +301,9 @@ int main(void)
         cmocka_unit_test(memory_errors_say_what_to_do),
         cmocka_unit_test(memory_is_given_back),
         cmocka_unit_test(budgets_hold_inside),
+        cmocka_unit_test(budgets_are_looked_at),
+        cmocka_unit_test(memory_is_used_again),
+        cmocka_unit_test(sorts_agree),
         cmocka_unit_test(refusals),
         cmocka_unit_test(comparisons_are_mirrored),
         cmocka_unit_test(runs_repeat),

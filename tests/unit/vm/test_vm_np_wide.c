@@ -137,6 +137,12 @@ static void test_elements(void **state)
             same_in_all_forms(&operands, dev_np_unary_plain((enum np_unary)f, (enum np_type)type),
                               dev_np_unary_wide((enum np_unary)f, (enum np_type)type),
                               f >= NP_ISNAN ? 1 : item, item);
+            if (dev_np_is_wider()) {
+                same_in_all_forms(&operands,
+                                  dev_np_unary_plain((enum np_unary)f, (enum np_type)type),
+                                  dev_np_unary_wider((enum np_unary)f, (enum np_type)type),
+                                  f >= NP_ISNAN ? 1 : item, item);
+            }
         }
     }
 }

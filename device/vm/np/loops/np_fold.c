@@ -9,6 +9,7 @@
 
 #define PARTS       8
 #define PLACE_BLOCK 512 // elements
+#define FIRST_BLOCK 1024
 
 // Folds row by row: `made` from the result so far `a` and an element `b`, both of type W.
 #define FOLD(name, T, R, W, made)                                                                  \
@@ -104,14 +105,35 @@
         *(T *)(void *)at[0] = a;                                                                   \
     }
 
+// any and all: of a row that lies densely, no block is looked at behind the one that decides.
+#define FOLD_FIRST(name, T, made, decides, decided)                                                \
+    FOLD(name##_rows, T, uint8_t, T, made)                                                         \
+    static void name(uint8_t *const *at, const int64_t *steps, size_t count)                       \
+    {                                                                                              \
+        if (steps[0] != 0 || steps[1] != (int64_t)sizeof(T)) {                                     \
+            name##_rows(at, steps, count);                                                         \
+            return;                                                                                \
+        }                                                                                          \
+        const T *from = (const T *)(const void *)at[1];                                            \
+        for (size_t done = 0; done < count && *at[0] != (decided); done += FIRST_BLOCK) {          \
+            size_t now = count - done < FIRST_BLOCK ? count - done : FIRST_BLOCK;                  \
+            uint8_t is_decided = 0;                                                                \
+            for (size_t i = 0; i < now; i++) {                                                     \
+                const T b = from[done + i];                                                        \
+                is_decided |= (decides) ? 1 : 0;                                                   \
+            }                                                                                      \
+            *at[0] = is_decided != 0 ? (decided) : *at[0];                                         \
+        }                                                                                          \
+    }
+
 #define WHOLE(n, T, R)                                                                             \
     FOLD(n##_sum, T, R, uint64_t, a + b)                                                           \
     FOLD(n##_product, T, R, uint64_t, a *b)                                                        \
     FOLD_EXTREME(n##_least, T, b < a ? b : a)                                                      \
     FOLD_EXTREME(n##_largest, T, b > a ? b : a)                                                    \
     FOLD_SUM(n##_real_sum, T, double)                                                              \
-    FOLD(n##_any, T, uint8_t, T, a != 0 || b != 0)                                                 \
-    FOLD(n##_all, T, uint8_t, T, a != 0 && b != 0)
+    FOLD_FIRST(n##_any, T, a != 0 || b != 0, b != 0, 1)                                            \
+    FOLD_FIRST(n##_all, T, a != 0 && b != 0, b == 0, 0)
 #define REAL(n, T)                                                                                 \
     FOLD_SUM(n##_sum, T, T)                                                                        \
     FOLD(n##_product, T, T, T, a *b)                                                               \
@@ -119,8 +141,8 @@
     FOLD_EXTREME(n##_largest, T, (b > a) | (b != b) ? b : a)                                       \
     FOLD_EXTREME(n##_least_number, T, (b < a) | (a != a) ? b : a)                                  \
     FOLD_EXTREME(n##_largest_number, T, (b > a) | (a != a) ? b : a)                                \
-    FOLD(n##_any, T, uint8_t, T, a != 0 || b != 0)                                                 \
-    FOLD(n##_all, T, uint8_t, T, a != 0 && b != 0)
+    FOLD_FIRST(n##_any, T, a != 0 || b != 0, b != 0, 1)                                            \
+    FOLD_FIRST(n##_all, T, a != 0 && b != 0, b == 0, 0)
 
 WHOLE(bool, uint8_t, int64_t)
 WHOLE(u8, uint8_t, uint64_t)
@@ -130,12 +152,43 @@ WHOLE(u64, uint64_t, uint64_t)
 REAL(f32, float)
 REAL(f64, double)
 
+#define COUNT_LANES 32
+_Static_assert(COUNT_LANES % 8 == 0, "lanes are whole words");
+
+// How many are true: by lanes of bytes, which hold 255.
+static void bool_count(uint8_t *const *at, const int64_t *steps, size_t count)
+{
+    if (steps[0] != 0 || steps[1] != 1) {
+        bool_sum(at, steps, count);
+        return;
+    }
+    const uint8_t *from = at[1];
+    size_t done = 0;
+    uint64_t sum = 0;
+    while (count - done >= COUNT_LANES) {
+        uint8_t parts[COUNT_LANES] = {0};
+        for (size_t turn = 0; turn < 255 && count - done >= COUNT_LANES; turn++) {
+            for (size_t k = 0; k < COUNT_LANES; k++) {
+                parts[k] = (uint8_t)(parts[k] + from[done + k]);
+            }
+            done += COUNT_LANES;
+        }
+        for (size_t k = 0; k < COUNT_LANES; k++) {
+            sum += parts[k];
+        }
+    }
+    for (; done < count; done++) {
+        sum += from[done];
+    }
+    *(int64_t *)(void *)at[0] += (int64_t)sum;
+}
+
 #define EVERY_TYPE(name)                                                                           \
     {                                                                                              \
         bool_##name, u8_##name, i32_##name, i64_##name, u64_##name, f32_##name, f64_##name         \
     }
 static np_loop *const loops[NP_FOLDS][NP_TYPES] = {
-    [NP_SUM] = EVERY_TYPE(sum),
+    [NP_SUM] = {bool_count, u8_sum, i32_sum, i64_sum, u64_sum, f32_sum, f64_sum},
     [NP_PRODUCT] = EVERY_TYPE(product),
     [NP_LEAST] = EVERY_TYPE(least),
     [NP_LARGEST] = EVERY_TYPE(largest),

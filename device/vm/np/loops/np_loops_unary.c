@@ -38,13 +38,19 @@
     {                                                                                              \
         uint8_t *to = at[0];                                                                       \
         const uint8_t *from = at[1];                                                               \
+        const bool is_dense = steps[0] == (int64_t)sizeof(T) && steps[1] == (int64_t)sizeof(T);    \
         for (size_t done = 0; done < count; done += VECTOR_BLOCK) {                                \
             double given[VECTOR_BLOCK];                                                            \
             double results[VECTOR_BLOCK];                                                          \
             size_t now = count - done < VECTOR_BLOCK ? count - done : VECTOR_BLOCK;                \
-            for (size_t i = 0; i < now; i++, from += steps[1]) {                                   \
-                given[i] = (double)*(const T *)(const void *)from;                                 \
+            const T *row = (const T *)(const void *)from;                                          \
+            for (size_t i = 0; is_dense && i < now; i++) {                                         \
+                given[i] = (double)row[i];                                                         \
             }                                                                                      \
+            for (size_t i = 0; !is_dense && i < now; i++) {                                        \
+                given[i] = (double)*(const T *)(const void *)(from + (int64_t)i * steps[1]);       \
+            }                                                                                      \
+            from += (int64_t)now * steps[1];                                                       \
             uint64_t is_far = 0;                                                                   \
             for (size_t i = 0; i < now; i++) {                                                     \
                 const double a = given[i];                                                         \
@@ -55,9 +61,14 @@
                 const double a = given[i];                                                         \
                 results[i] = near ? results[i] : (double)far;                                      \
             }                                                                                      \
-            for (size_t i = 0; i < now; i++, to += steps[0]) {                                     \
-                *(T *)(void *)to = (T)results[i];                                                  \
+            T *made_row = (T *)(void *)to;                                                         \
+            for (size_t i = 0; is_dense && i < now; i++) {                                         \
+                made_row[i] = (T)results[i];                                                       \
             }                                                                                      \
+            for (size_t i = 0; !is_dense && i < now; i++) {                                        \
+                *(T *)(void *)(to + (int64_t)i * steps[0]) = (T)results[i];                        \
+            }                                                                                      \
+            to += (int64_t)now * steps[0];                                                         \
         }                                                                                          \
     }
 
@@ -70,7 +81,7 @@
     UNARY(n##_positive, T, T, a)                                                                   \
     UNARY(n##_reciprocal, T, T, (T)((absolute) == 1 ? (sign) : 0))                                 \
     UNARY(n##_not, T, uint8_t, a == 0)
-#define REAL(n, T, S)                                                                              \
+#define REAL(n, T, S, SHORT)                                                                       \
     UNARY(n##_negative, T, T, -a)                                                                  \
     UNARY(n##_absolute, T, T, fabs##S(a))                                                          \
     UNARY(n##_sign, T, T, a > 0 ? (T)1 : a < 0 ? (T)-1 : a == 0 ? (T)0 : a)                        \
@@ -82,15 +93,15 @@
     UNARY(n##_reciprocal, T, T, 1 / a)                                                             \
     UNARY(n##_sqrt, T, T, sqrt##S(a))                                                              \
     UNARY(n##_cbrt, T, T, cbrt##S(a))                                                              \
-    VECTOR(n##_exp, T, np_exp_is_near(a), np_exp(a), exp##S((T)a))                                 \
+    VECTOR(n##_exp, T, np_exp_is_near(a), np_exp##SHORT(a), exp##S((T)a))                          \
     UNARY(n##_exp2, T, T, exp2##S(a))                                                              \
     UNARY(n##_expm1, T, T, expm1##S(a))                                                            \
-    VECTOR(n##_log, T, np_log_is_near(a), np_log(a), log##S((T)a))                                 \
+    VECTOR(n##_log, T, np_log_is_near(a), np_log##SHORT(a), log##S((T)a))                          \
     UNARY(n##_log2, T, T, log2##S(a))                                                              \
     UNARY(n##_log10, T, T, log10##S(a))                                                            \
     UNARY(n##_log1p, T, T, log1p##S(a))                                                            \
-    VECTOR(n##_sin, T, np_turn_is_near(a), np_turned(a, 0), sin##S((T)a))                          \
-    VECTOR(n##_cos, T, np_turn_is_near(a), np_turned(a, 1), cos##S((T)a))                          \
+    VECTOR(n##_sin, T, np_turn_is_near(a), np_turned##SHORT(a, 0), sin##S((T)a))                   \
+    VECTOR(n##_cos, T, np_turn_is_near(a), np_turned##SHORT(a, 1), cos##S((T)a))                   \
     UNARY(n##_tan, T, T, tan##S(a))                                                                \
     UNARY(n##_arcsin, T, T, asin##S(a))                                                            \
     UNARY(n##_arccos, T, T, acos##S(a))                                                            \
@@ -113,10 +124,10 @@ WHOLE(u8, uint8_t, uint32_t, a, (uint8_t)(a != 0))
 WHOLE(i32, int32_t, uint32_t, (int32_t)(a < 0 ? 0 - (uint32_t)a : (uint32_t)a), (a > 0) - (a < 0))
 WHOLE(i64, int64_t, uint64_t, (int64_t)(a < 0 ? 0 - (uint64_t)a : (uint64_t)a), (a > 0) - (a < 0))
 WHOLE(u64, uint64_t, uint64_t, a, a != 0)
-REAL(f32, float, f)
+REAL(f32, float, f, _short)
 VECTOR(f32_tanh, float, np_tanh_is_near(a), np_tanh(a), tanhf((float)a))
 UNARY(f64_tanh, double, double, tanh(a))
-REAL(f64, double, )
+REAL(f64, double, , )
 UNARY(bool_not, uint8_t, uint8_t, a == 0)
 UNARY(bool_same, uint8_t, uint8_t, a)
 

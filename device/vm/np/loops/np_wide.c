@@ -14,10 +14,22 @@ bool dev_np_is_wide(void)
 {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
+
+bool dev_np_is_wider(void)
+{
+    return dev_np_is_wide() && __builtin_cpu_supports("avx512f") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl");
+}
 #else
 #define CHOSEN(name, ...) name##_plain(__VA_ARGS__)
 
 bool dev_np_is_wide(void)
+{
+    return false;
+}
+
+bool dev_np_is_wider(void)
 {
     return false;
 }
@@ -30,6 +42,11 @@ np_loop *dev_np_binary_loop(enum np_binary function, enum np_type type)
 
 np_loop *dev_np_unary_loop(enum np_unary function, enum np_type type)
 {
+#if defined(__x86_64__)
+    if (dev_np_is_wider()) {
+        return dev_np_unary_wider(function, type);
+    }
+#endif
     return CHOSEN(dev_np_unary, function, type);
 }
 
