@@ -160,7 +160,7 @@ struct np_array *dev_cv_filtered(const struct cv_filter *filter)
     const struct cv_image *from = &filter->from;
     const struct cv_kernel *kernel = &filter->kernel;
     enum np_type type = dev_cv_depth(filter->depth, from->type);
-    struct np_array *made = dev_cv_new(type, from->rows, from->columns, from->channels);
+    struct np_array *made = dev_cv_room(type, from->rows, from->columns, from->channels);
     struct cv_image to = dev_cv_of(made);
     if (dev_cv_filter_typed(filter, made)) {
         return made;

@@ -72,7 +72,7 @@ struct np_array *dev_cv_new(enum np_type type, int64_t rows, int64_t columns, ui
 struct np_array *dev_cv_room(enum np_type type, int64_t rows, int64_t columns, uint32_t channels)
 {
     int64_t dims[] = {rows, columns, channels};
-    return dev_np_new(type, channels == 1 ? 2 : 3, dims);
+    return dev_np_room(type, channels == 1 ? 2 : 3, dims);
 }
 
 struct np_array *dev_cv_room_like(const struct cv_image *image)

@@ -71,7 +71,7 @@ static double beyond(enum np_type type, bool is_least)
 
 static struct np_array *copied(const struct cv_image *src)
 {
-    struct np_array *made = dev_cv_like(src);
+    struct np_array *made = dev_cv_room_like(src);
     struct np_array *shaped = dev_np_view(src->array);
     shaped->rank = made->rank;
     shaped->dims[1] = src->columns;
@@ -116,7 +116,7 @@ static struct np_array *morphed(const struct cv_image *src, struct np_array *own
 static struct np_array *less(const struct cv_image *one, const struct cv_image *other)
 {
     const struct cv_finish_rows *loops = NP_CHOSEN(dev_cv_finish_rows);
-    struct np_array *made = dev_cv_like(one);
+    struct np_array *made = dev_cv_room_like(one);
     struct cv_image to = dev_cv_of(made);
     size_t items = dev_cv_row_items(one);
     bool is_byte = one->type == NP_U8;

@@ -21,7 +21,7 @@ static size_t pixel_of(const struct cv_image *image)
 // An image with rows, columns or both in the opposite order.
 static const struct np_array *mirrored(const struct cv_image *from, bool rows, bool columns)
 {
-    struct np_array *made = dev_cv_like(from);
+    struct np_array *made = dev_cv_room_like(from);
     struct cv_image to = dev_cv_of(made);
     const size_t pixel = pixel_of(from);
     size_t owed = 0;
@@ -41,7 +41,7 @@ static const struct np_array *mirrored(const struct cv_image *from, bool rows, b
 // An image whose rows are the columns of another.
 static const struct np_array *turned(const struct cv_image *from, bool is_clockwise)
 {
-    struct np_array *made = dev_cv_new(from->type, from->columns, from->rows, from->channels);
+    struct np_array *made = dev_cv_room(from->type, from->columns, from->rows, from->channels);
     struct cv_image to = dev_cv_of(made);
     struct cv_turning turning = {.to = row_to(&to, is_clockwise ? 0 : to.rows - 1),
                                  .to_step = is_clockwise ? to.step : -to.step,
@@ -143,7 +143,8 @@ static mp_obj_t merge(size_t count, const mp_obj_t *args, mp_map_t *named)
     if (channels > CV_CHANNELS_MAX) {
         dev_cv_bad("an image has at most 512 channels");
     }
-    struct np_array *made = dev_cv_new(images[0].type, images[0].rows, images[0].columns, channels);
+    struct np_array *made =
+        dev_cv_room(images[0].type, images[0].rows, images[0].columns, channels);
     struct cv_image to = dev_cv_of(made);
     uint32_t at = 0;
     size_t owed = 0;
@@ -166,7 +167,7 @@ static mp_obj_t split(mp_obj_t m)
         made->items[channel] = mp_const_none;
     }
     for (uint32_t channel = 0; channel < from.channels; channel++) {
-        struct np_array *part = dev_cv_new(from.type, from.rows, from.columns, 1);
+        struct np_array *part = dev_cv_room(from.type, from.rows, from.columns, 1);
         made->items[channel] = MP_OBJ_FROM_PTR(part);
         struct cv_image to = dev_cv_of(part);
         channel_move(&to, 0, &from, channel, &owed);
@@ -205,8 +206,8 @@ static mp_obj_t joined(mp_obj_t list, mp_obj_t dst, bool is_beside)
         }
         total += is_beside ? images[i].columns : images[i].rows;
     }
-    struct np_array *made = dev_cv_new(images[0].type, is_beside ? images[0].rows : total,
-                                       is_beside ? total : images[0].columns, images[0].channels);
+    struct np_array *made = dev_cv_room(images[0].type, is_beside ? images[0].rows : total,
+                                        is_beside ? total : images[0].columns, images[0].channels);
     int64_t at = 0;
     for (size_t i = 0; i < size; i++) {
         rows_move(made, is_beside ? 0 : at, is_beside ? at : 0, &images[i]);
@@ -315,8 +316,8 @@ static mp_obj_t copy_make_border(size_t count, const mp_obj_t *args, mp_map_t *n
     double scalar[4];
     dev_cv_scalar(values[VALUE].u_obj, scalar);
     struct np_array *made =
-        dev_cv_new(from->type, from->rows + framing.top + bottom,
-                   from->columns + framing.left + framing.right, from->channels);
+        dev_cv_room(from->type, from->rows + framing.top + bottom,
+                    from->columns + framing.left + framing.right, from->channels);
     framing.to = dev_cv_of(made);
     if (border == CV_BORDER_CONSTANT) {
         framing.constant = constant_of(&framing, scalar);

@@ -60,7 +60,7 @@ static mp_obj_t get_rect_sub_pix(size_t count, const mp_obj_t *args, mp_map_t *n
         fabs(center.y) > INT32_MAX) {
         dev_cv_bad("a part is of the image's type or CV_32F, around a place of 32 bits");
     }
-    struct np_array *made = dev_cv_new(type, size[1], size[0], from.channels);
+    struct np_array *made = dev_cv_room(type, size[1], size[0], from.channels);
     struct cv_image to = dev_cv_of(made);
     size_t items = dev_cv_row_items(&from);
     double *rows = dev_cv_scratch(2 * items);
@@ -242,7 +242,7 @@ static mp_obj_t blend_linear(size_t count, const mp_obj_t *args, mp_map_t *named
         }
         rows[i] = dev_cv_scratch(dev_cv_row_items(&parts[i]));
     }
-    struct np_array *made = dev_cv_like(&parts[0]);
+    struct np_array *made = dev_cv_room_like(&parts[0]);
     struct cv_image to = dev_cv_of(made);
     const size_t items = dev_cv_row_items(&to);
     size_t owed = 0;

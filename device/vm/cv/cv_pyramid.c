@@ -275,7 +275,7 @@ static mp_obj_t pyramid(bool is_up, size_t count, const mp_obj_t *args, mp_map_t
     if (size[0] <= 0 || size[1] <= 0 || !is_near) {
         dev_cv_bad("a pyramid's size is half or double, and at most a pixel off");
     }
-    struct np_array *made = dev_cv_new(step.from.type, size[1], size[0], step.from.channels);
+    struct np_array *made = dev_cv_room(step.from.type, size[1], size[0], step.from.channels);
     step.to = dev_cv_of(made);
     if (step.from.type == NP_F64) {
         general_step(&step);

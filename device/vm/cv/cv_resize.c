@@ -282,7 +282,7 @@ static mp_obj_t resize(size_t count, const mp_obj_t *args, mp_map_t *named)
     sizes_take(&job, values[DSIZE].u_obj, dev_cv_real(values[FX].u_obj, 0),
                dev_cv_real(values[FY].u_obj, 0));
     struct np_array *made =
-        dev_cv_new(job.from.type, job.down.to, job.across.to, job.from.channels);
+        dev_cv_room(job.from.type, job.down.to, job.across.to, job.from.channels);
     struct cv_image to = dev_cv_of(made);
     if (how == CV_NEAREST) {
         nearest(&job, &to);

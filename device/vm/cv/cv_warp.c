@@ -226,7 +226,8 @@ static void row_read(const struct passage *passage, const struct sampling *sampl
 static struct np_array *sampled(const struct sampling *sampling, struct places *places,
                                 int64_t rows, int64_t columns)
 {
-    struct np_array *made = dev_cv_new(sampling->from.type, rows, columns, sampling->from.channels);
+    struct np_array *made =
+        dev_cv_room(sampling->from.type, rows, columns, sampling->from.channels);
     struct cv_image to = dev_cv_of(made);
     struct passage passage;
     passage_begin(&passage, sampling, columns);
