@@ -2,6 +2,7 @@
 // whole numbers between pixels, steps of 1/65536 between places. An image is drawn on where it
 // lies. Called by cv_draw.c and cv_fill.c, on the VM's thread.
 #include "vm/cv/cv_canvas.h"
+#include "vm/cv/rows/cv_place_rows.h"
 
 #include <stdlib.h>
 
@@ -54,7 +55,13 @@ void dev_cv_dot(struct cv_canvas *canvas, int64_t x, int64_t y)
     if (x >= 0 && x < canvas->columns && y >= 0 && y < canvas->rows) {
         const struct np_array *array = canvas->array;
         uint8_t *to = array->data + y * array->steps[0] + x * array->steps[1];
-        __builtin_memcpy(to, canvas->color, canvas->pixel);
+        if (canvas->pixel == 3) { // sizes that are known are a move or two
+            __builtin_memcpy(to, canvas->color, 3);
+        } else if (canvas->pixel == 1) {
+            *to = canvas->color[0];
+        } else {
+            __builtin_memcpy(to, canvas->color, canvas->pixel);
+        }
     }
 }
 
@@ -65,8 +72,15 @@ void dev_cv_span(struct cv_canvas *canvas, int64_t y, int64_t from, int64_t to)
     }
     from = from > 0 ? from : 0;
     to = to < canvas->columns - 1 ? to : canvas->columns - 1;
-    for (int64_t x = from; x <= to; x++) {
-        dev_cv_dot(canvas, x, y);
+    const struct np_array *array = canvas->array;
+    if (array->steps[1] == (int64_t)canvas->pixel && from <= to) {
+        uint8_t *first = array->data + y * array->steps[0] + from * array->steps[1];
+        NP_CHOSEN(dev_cv_move_rows)
+            ->repeat(first, canvas->color, (size_t)(to - from) + 1, canvas->pixel);
+    } else {
+        for (int64_t x = from; x <= to; x++) {
+            dev_cv_dot(canvas, x, y);
+        }
     }
     dev_cv_pay(&canvas->owed, from <= to ? (size_t)(to - from) + 1 : 1);
 }

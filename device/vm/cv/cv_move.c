@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define TURNED 32 // columns that are turned before they are paid
+#define FEW    4  // channels that one loop moves together
 
 static uint8_t *row_to(const struct cv_image *image, int64_t row)
 {
@@ -108,20 +109,51 @@ static struct cv_image *images_take(mp_obj_t list, size_t *out_count)
     return images;
 }
 
-// `item` bytes of every pixel, from and to places that lie apart by steps.
+// One channel of every pixel of an image to one of another.
 static void channel_move(const struct cv_image *to, uint32_t to_channel,
                          const struct cv_image *from, uint32_t from_channel, size_t *owed)
 {
-    size_t item = dev_np_item(to->type);
+    const size_t item = dev_np_item(to->type);
+    const size_t steps[] = {to->channels * item, from->channels * item};
     for (int64_t row = 0; row < to->rows; row++) {
-        uint8_t *out = (uint8_t *)(uintptr_t)dev_cv_row(to, row) + to_channel * item;
-        const uint8_t *in = dev_cv_row(from, row) + from_channel * item;
-        for (int64_t x = 0; x < to->columns; x++) {
-            __builtin_memcpy(out, in, item);
-            out += to->channels * item;
-            in += from->channels * item;
-        }
+        NP_CHOSEN(dev_cv_move_rows)
+            ->channel(row_to(to, row) + to_channel * item,
+                      dev_cv_row(from, row) + from_channel * item, steps, (size_t)to->columns,
+                      item);
         dev_cv_pay(owed, (size_t)to->columns);
+    }
+}
+
+// Whether all channels of a pixel are moved at once.
+static bool are_few(enum np_type type, uint32_t channels, size_t images)
+{
+    return type == NP_U8 && channels >= 2 && channels <= FEW && images == channels;
+}
+
+// Two to four images of one channel, as the channels of one.
+static void few_merge(const struct cv_image *to, const struct cv_image *images, size_t *owed)
+{
+    for (int64_t y = 0; y < to->rows; y++) {
+        const uint8_t *rows[FEW] = {NULL};
+        for (uint32_t c = 0; c < to->channels; c++) {
+            rows[c] = dev_cv_row(&images[c], y);
+        }
+        NP_CHOSEN(dev_cv_move_rows)->merge(row_to(to, y), rows, to->channels, (size_t)to->columns);
+        dev_cv_pay(owed, dev_cv_row_items(to));
+    }
+}
+
+static void few_split(const mp_obj_tuple_t *parts, const struct cv_image *from, size_t *owed)
+{
+    for (int64_t y = 0; y < from->rows; y++) {
+        uint8_t *rows[FEW] = {NULL};
+        for (uint32_t c = 0; c < from->channels; c++) {
+            const struct np_array *part = MP_OBJ_TO_PTR(parts->items[c]);
+            rows[c] = part->data + y * from->columns;
+        }
+        NP_CHOSEN(dev_cv_move_rows)
+            ->split(rows, dev_cv_row(from, y), from->channels, (size_t)from->columns);
+        dev_cv_pay(owed, dev_cv_row_items(from));
     }
 }
 
@@ -148,6 +180,10 @@ static mp_obj_t merge(size_t count, const mp_obj_t *args, mp_map_t *named)
     struct cv_image to = dev_cv_of(made);
     uint32_t at = 0;
     size_t owed = 0;
+    if (are_few(to.type, channels, size)) {
+        few_merge(&to, images, &owed);
+        return dev_cv_give(values[DST].u_obj, made);
+    }
     for (size_t i = 0; i < size; i++) {
         for (uint32_t channel = 0; channel < images[i].channels; channel++) {
             channel_move(&to, at++, &images[i], channel, &owed);
@@ -167,10 +203,15 @@ static mp_obj_t split(mp_obj_t m)
         made->items[channel] = mp_const_none;
     }
     for (uint32_t channel = 0; channel < from.channels; channel++) {
-        struct np_array *part = dev_cv_room(from.type, from.rows, from.columns, 1);
-        made->items[channel] = MP_OBJ_FROM_PTR(part);
-        struct cv_image to = dev_cv_of(part);
-        channel_move(&to, 0, &from, channel, &owed);
+        made->items[channel] = MP_OBJ_FROM_PTR(dev_cv_room(from.type, from.rows, from.columns, 1));
+    }
+    if (are_few(from.type, from.channels, from.channels)) {
+        few_split(made, &from, &owed);
+    } else {
+        for (uint32_t channel = 0; channel < from.channels; channel++) {
+            struct cv_image to = dev_cv_of(MP_OBJ_TO_PTR(made->items[channel]));
+            channel_move(&to, 0, &from, channel, &owed);
+        }
     }
     dev_cv_hold(&from);
     return MP_OBJ_FROM_PTR(made);

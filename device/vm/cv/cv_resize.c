@@ -17,6 +17,8 @@ struct resizing {
     struct cv_side down;
     bool is_fixed;       // weights are whole numbers
     bool is_float;       // a row that is asked for has floats, whatever the image is of
+    bool is_paired;      // two pixels across, none of which is outside
+    int64_t tail;        // the first place that is the image's last pixel alone; no loop makes it
     struct cv_taps taps; // across
     cv_across_fn *make;
     const void *weights; // down
@@ -45,7 +47,7 @@ static const uint8_t *row_padded(const struct resizing *job, int64_t row)
     const size_t pixel = dev_np_item(from->type) * from->channels;
     const size_t size = (size_t)from->columns * pixel;
     const uint8_t *in = dev_cv_row(from, row);
-    if (job->is_fixed && bytes_from(from, row) >= (int64_t)(size + CV_ROW_SPARE)) {
+    if (job->is_paired && bytes_from(from, row) >= (int64_t)(size + CV_ROW_SPARE)) {
         return in; // none of its places are outside
     }
     uint8_t *at = job->row + CV_SIDE_BEFORE * pixel;
@@ -62,6 +64,27 @@ static uint8_t *kept_row(const struct resizing *job, int64_t row)
     return job->kept + (size_t)at * job->kept_bytes;
 }
 
+// Resizes a row across, and keeps it.
+static void row_keep(const struct resizing *job, int64_t row)
+{
+    const struct cv_image *from = &job->from;
+    const size_t channels = from->channels;
+    const uint8_t *in = row_padded(job, row);
+    uint8_t *to = kept_row(job, row);
+    job->make(to, in, &job->taps);
+    const uint8_t *last = in + (size_t)(from->columns - 1) * channels * dev_np_item(from->type);
+    to += (size_t)job->tail * channels * job->item;
+    for (int64_t i = job->tail; i < job->across.to; i++, to += channels * job->item) {
+        if (from->type != NP_U8) {
+            memcpy(to, last, channels * job->item);
+            continue;
+        }
+        for (size_t c = 0; c < channels; c++) {
+            ((float *)(void *)to)[c] = (float)last[c];
+        }
+    }
+}
+
 // Makes row y of the result at `to`, or in job->sum where there is one. Asked for in order.
 static void row_make(struct resizing *job, int64_t y, void *to, size_t *owed)
 {
@@ -75,7 +98,7 @@ static void row_make(struct resizing *job, int64_t y, void *to, size_t *owed)
         job->kept_to = from; // rows that no place of the result is made of
     }
     for (; job->kept_to <= last; job->kept_to++) {
-        job->make(kept_row(job, job->kept_to), row_padded(job, job->kept_to), &job->taps);
+        row_keep(job, job->kept_to);
         dev_cv_pay(owed, dev_cv_row_items(&job->from) + items * (size_t)job->across.taps);
     }
     for (int64_t k = 0; k < taps; k++) {
@@ -107,7 +130,7 @@ static void loops_choose(struct resizing *job)
 {
     const struct cv_resize_rows *loops = NP_CHOSEN(dev_cv_resize_rows);
     job->taps = (struct cv_taps){.at = job->across.at,
-                                 .count = (size_t)job->across.to,
+                                 .count = (size_t)job->tail,
                                  .taps = (size_t)job->across.taps,
                                  .channels = job->from.channels};
     if (job->is_fixed) {
@@ -128,18 +151,22 @@ static void loops_choose(struct resizing *job)
     }
 }
 
-// Places across become elements; where weights are whole numbers, two pixels that are there.
+// Places across become elements. Of a pair both are in the image: what lies before its first pixel
+// is that, and what is its last alone has a whole weight, or is no loop's.
 static void places_set(struct resizing *job)
 {
     const struct cv_side *side = &job->across;
-    int32_t last = (int32_t)(side->from > 1 ? side->from - 2 : 0);
+    const int32_t last = (int32_t)side->from - 2;
+    job->tail = side->to;
     for (int64_t i = 0; i < side->to; i++) {
-        if (job->is_fixed && (side->at[i] < 0 || side->at[i] > last)) {
-            double *weights = side->weights + 2 * i;
-            bool is_last = side->at[i] > last && side->from > 1;
-            weights[0] = is_last ? 0 : 1;
-            weights[1] = is_last ? 1 : 0;
-            side->at[i] = side->at[i] < 0 ? 0 : last;
+        double *weights = side->weights + 2 * i;
+        if (job->is_paired && side->at[i] > last) {
+            weights[0] = 0;
+            weights[1] = 1;
+            side->at[i] = last;
+            job->tail = job->tail < i || job->is_fixed ? job->tail : i;
+        } else if (job->is_paired && side->at[i] < 0) {
+            side->at[i] = 0; // whose weight is whole
         }
         side->at[i] *= (int32_t)job->from.channels;
     }
@@ -157,6 +184,7 @@ static void resizing_begin(struct resizing *job, enum cv_resizing how)
     dev_cv_side_set(&job->across, how, true, is_shrunk);
     dev_cv_side_set(&job->down, how, false, is_shrunk);
     job->is_fixed = !job->is_float && job->from.type == NP_U8 && job->down.taps == 2 && !is_shrunk;
+    job->is_paired = job->across.taps == 2 && !is_shrunk && job->from.columns > 1;
     places_set(job);
     loops_choose(job);
     job->kept_count = job->down.taps < job->from.rows ? job->down.taps : job->from.rows;

@@ -110,6 +110,26 @@ static void moves(size_t count, size_t pixel)
     same("turn", ROOM, turned, pixel);
 }
 
+static void channels_move(size_t count, size_t channels)
+{
+    const struct cv_move_rows *both[] = {&dev_cv_move_rows_plain, &dev_cv_move_rows_wide};
+    uint8_t *const to[] = {rows.plain, rows.wide};
+    const uint8_t *from[4];
+    for (int k = 0; k < 2; k++) {
+        uint8_t *out[4];
+        for (size_t c = 0; c < channels; c++) {
+            from[c] = rows.image + 7 + c * WIDTH;
+            out[c] = to[k] + 1024 + c * WIDTH;
+        }
+        both[k]->merge(to[k], from, channels, count);
+        both[k]->split(out, to[k], channels, count);
+        const size_t steps[] = {4, 4 * channels};
+        both[k]->channel(to[k] + 2048, rows.image, steps, count, 4);
+        assert_memory_equal(out[channels - 1], from[channels - 1], count);
+    }
+    same("channels", ROOM, count, channels);
+}
+
 static void test_moves(void **state)
 {
     (void)state;
@@ -118,9 +138,11 @@ static void test_moves(void **state)
     }
     static const size_t pixels[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
     begin();
+    fill(1, WIDTH, false);
     for (size_t p = 0; p < sizeof(pixels) / sizeof(pixels[0]); p++) {
         for (size_t i = 0; i < COUNTS; i++) {
             moves(counts[i], pixels[p]);
+            channels_move(counts[i], 2 + p % 3);
         }
     }
 }

@@ -30,6 +30,12 @@ struct cv_move_rows {
     void (*pick)(uint8_t *to, const uint8_t *from, const int32_t *at, size_t count, size_t pixel);
     void (*repeat)(uint8_t *to, const uint8_t *color, size_t count, size_t pixel);
     void (*turn)(const struct cv_turning *turning, size_t from, size_t to);
+    // Two to four channels of uint8: rows of one each, to pixels and back.
+    void (*merge)(uint8_t *to, const uint8_t *const *rows, size_t channels, size_t count);
+    void (*split)(uint8_t *const *rows, const uint8_t *from, size_t channels, size_t count);
+    // `item` bytes of every pixel: steps are from a pixel to the next.
+    void (*channel)(uint8_t *to, const uint8_t *from, const size_t steps[2], size_t count,
+                    size_t item);
 };
 extern const struct cv_move_rows dev_cv_move_rows_plain, dev_cv_move_rows_wide;
 

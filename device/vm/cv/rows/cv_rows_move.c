@@ -134,4 +134,81 @@ static void turn(const struct cv_turning *turning, size_t from, size_t to)
     BY_PIXEL(turning->pixel, turn_of, turning, from, to);
 }
 
-const struct cv_move_rows NP_COMPILED(dev_cv_move_rows) = {reverse, pick, repeat, turn};
+// --- channels
+
+static void merge(uint8_t *restrict to, const uint8_t *const *rows, size_t channels, size_t count)
+{
+    const uint8_t *restrict a = rows[0];
+    const uint8_t *restrict b = rows[1];
+    const uint8_t *restrict c = channels > 2 ? rows[2] : a;
+    const uint8_t *restrict d = channels > 3 ? rows[3] : a;
+    if (channels == 2) {
+        for (size_t i = 0; i < count; i++) {
+            to[2 * i] = a[i];
+            to[2 * i + 1] = b[i];
+        }
+    } else if (channels == 3) {
+        for (size_t i = 0; i < count; i++) {
+            to[3 * i] = a[i];
+            to[3 * i + 1] = b[i];
+            to[3 * i + 2] = c[i];
+        }
+    } else {
+        for (size_t i = 0; i < count; i++) {
+            to[4 * i] = a[i];
+            to[4 * i + 1] = b[i];
+            to[4 * i + 2] = c[i];
+            to[4 * i + 3] = d[i];
+        }
+    }
+}
+
+static void split(uint8_t *const *rows, const uint8_t *restrict from, size_t channels, size_t count)
+{
+    uint8_t *restrict a = rows[0];
+    uint8_t *restrict b = rows[1];
+    uint8_t *restrict c = channels > 2 ? rows[2] : NULL;
+    uint8_t *restrict d = channels > 3 ? rows[3] : NULL;
+    if (channels == 2) {
+        for (size_t i = 0; i < count; i++) {
+            a[i] = from[2 * i];
+            b[i] = from[2 * i + 1];
+        }
+    } else if (channels == 3) {
+        for (size_t i = 0; i < count; i++) {
+            a[i] = from[3 * i];
+            b[i] = from[3 * i + 1];
+            c[i] = from[3 * i + 2];
+        }
+    } else {
+        for (size_t i = 0; i < count; i++) {
+            a[i] = from[4 * i];
+            b[i] = from[4 * i + 1];
+            c[i] = from[4 * i + 2];
+            d[i] = from[4 * i + 3];
+        }
+    }
+}
+
+ALWAYS void channel_of(uint8_t *restrict to, const uint8_t *restrict from, const size_t steps[2],
+                       size_t count, size_t item)
+{
+    for (size_t i = 0; i < count; i++) {
+        memcpy(to + i * steps[0], from + i * steps[1], item);
+    }
+}
+
+static void channel(uint8_t *to, const uint8_t *from, const size_t steps[2], size_t count,
+                    size_t item)
+{
+    if (item == 1) {
+        channel_of(to, from, steps, count, 1);
+    } else if (item == 4) {
+        channel_of(to, from, steps, count, 4);
+    } else {
+        channel_of(to, from, steps, count, item);
+    }
+}
+
+const struct cv_move_rows NP_COMPILED(dev_cv_move_rows) = {reverse, pick,  repeat, turn,
+                                                           merge,   split, channel};
