@@ -38,7 +38,7 @@ static inline double dev_vm_decimal(const char *text, const char *end)
     int64_t given = 0;
     bool is_fraction = false;
     bool has_more = false;
-    for (; text < end && (*text | 0x20) != 'e'; text++) {
+    for (; text < end && *text != 'e' && *text != 'E'; text++) {
         if (*text == '.' || *text == '_') {
             is_fraction = is_fraction || *text == '.';
         } else if (count == DEV_VM_DECIMAL_DIGITS) {
