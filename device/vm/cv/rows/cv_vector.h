@@ -82,8 +82,8 @@ CV_INLINE void cv_bytes_put(uint8_t *to, cv_words low, cv_words high)
 {
 #if defined(NP_WIDE)
     __m256i both = _mm256_packus_epi16((__m256i)low, (__m256i)high);
-    const int in_order = 0xd8; // lanes of 128 bits are packed apart
-    _mm256_storeu_si256((__m256i *)(void *)to, _mm256_permute4x64_epi64(both, in_order));
+    enum { IN_ORDER = 0xd8 }; // lanes of 128 bits are packed apart
+    _mm256_storeu_si256((__m256i *)(void *)to, _mm256_permute4x64_epi64(both, IN_ORDER));
 #elif defined(__SSE2__)
     _mm_storeu_si128((__m128i *)(void *)to, _mm_packus_epi16((__m128i)low, (__m128i)high));
 #else
@@ -102,9 +102,9 @@ CV_INLINE void cv_bytes_put(uint8_t *to, cv_words low, cv_words high)
 CV_INLINE cv_words cv_words_of_longs(cv_longs low, cv_longs high)
 {
 #if defined(NP_WIDE)
-    const int in_order = 0xd8;
+    enum { IN_ORDER = 0xd8 };
     __m256i both = _mm256_packus_epi32((__m256i)low, (__m256i)high);
-    return (cv_words)_mm256_permute4x64_epi64(both, in_order);
+    return (cv_words)_mm256_permute4x64_epi64(both, IN_ORDER);
 #else
     cv_words made;
     for (size_t i = 0; i < CV_LONGS; i++) {
