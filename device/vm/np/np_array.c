@@ -16,10 +16,12 @@
 
 // Memory that was in use a moment ago is in the processor's cache: where so many bytes were made
 // since the last collection, and EARLY_FACTOR times those that it looked at, a large array is worth
-// another one.
+// another one. A heap that is not larger than EARLY_HEAP is in the cache anyway, and room in one
+// piece is worth more there.
 #define EARLY_ARRAY  4096
 #define EARLY_BYTES  ((size_t)1 << 20)
 #define EARLY_FACTOR 8
+#define EARLY_HEAP   ((size_t)2 << 20)
 
 #define COPY_PART ((size_t)1 << 20) // bytes, between two looks at the budget
 
@@ -46,7 +48,8 @@ static void collect_early(void)
 {
     size_t made = MP_STATE_MEM(gc_alloc_amount) * MICROPY_BYTES_PER_GC_BLOCK;
     size_t scanned = MP_STATE_MEM(area).gc_scanned_blocks * MICROPY_BYTES_PER_GC_BLOCK;
-    if (made >= EARLY_BYTES && made / EARLY_FACTOR >= scanned &&
+    size_t heap = (size_t)(MP_STATE_MEM(area).gc_pool_end - MP_STATE_MEM(area).gc_pool_start);
+    if (heap > EARLY_HEAP && made >= EARLY_BYTES && made / EARLY_FACTOR >= scanned &&
         MP_STATE_MEM(gc_auto_collect_enabled) && MP_STATE_THREAD(gc_lock_depth) == 0) {
         gc_collect();
     }
