@@ -261,8 +261,8 @@ static void samples(size_t count, size_t channels)
             rows.down[i] = (rows.down[i] + 1) * unit + (unit > 1 ? (int)(i * 5 % CV_STEPS) : 0);
         }
         for (size_t i = 0; i < (size_t)CV_STEPS * CV_TAPS_MAX; i++) {
-            weights[0][i] = rows.reals[i];
-            weights_long[0][i] = (double)rows.reals[i];
+            weights[i / CV_TAPS_MAX][i % CV_TAPS_MAX] = rows.reals[i];
+            weights_long[i / CV_TAPS_MAX][i % CV_TAPS_MAX] = (double)rows.reals[i];
         }
         struct cv_source source = {.data = rows.image,
                                    .step = (int64_t)(WIDTH / 2 * channels * items[k]),

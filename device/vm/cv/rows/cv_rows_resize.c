@@ -72,7 +72,7 @@ static size_t fixed_more(int16_t *restrict to, const uint8_t *restrict from,
         __m128i packed =
             _mm_packs_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
         _mm_storel_epi64((void *)(to + i * channels), packed);
-        _mm_storeh_pd((void *)(to + (i + 1) * channels), _mm_castsi128_pd(packed));
+        _mm_storel_epi64((void *)(to + (i + 1) * channels), _mm_unpackhi_epi64(packed, packed));
     }
     return i;
 }
