@@ -26,7 +26,7 @@ static const size_t counts[] = {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 131};
 struct rows {
     _Alignas(64) uint8_t plain[ROOM];
     _Alignas(64) uint8_t wide[ROOM];
-    _Alignas(64) uint8_t image[ROWS * WIDTH * 16 + CV_ROW_SPARE];
+    _Alignas(64) uint8_t image[ROWS * WIDTH * 32 + CV_ROW_SPARE];
     int32_t at[MOST];
     int32_t down[MOST];
     int16_t fixed[2 * MOST];
