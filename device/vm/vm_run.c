@@ -36,6 +36,10 @@
 #endif
 #define STACK_WHOLE (DEV_VM_STACK_KIB * 1024 + STACK_UNSEEN)
 
+#ifdef DEV_VM_POISON
+#include <sanitizer/asan_interface.h>
+#endif
+
 _Thread_local struct dev_vm *dev_vm_current;
 _Thread_local uintptr_t dev_vm_stack_low = UINTPTR_MAX;
 
@@ -70,12 +74,45 @@ enum base_status dev_vm_new(uint32_t heap_kib, struct dev_vm **out_vm)
     return BASE_OK;
 }
 
+// What earlier runs left is of nobody's any more.
+static void pool_wipe(struct dev_vm *vm)
+{
+    base_assert(vm->pool_left <= vm->heap_bytes);
+    if (vm->pool_left > 0) {
+#ifdef DEV_VM_POISON
+        __asan_unpoison_memory_region(vm->pool, vm->pool_left);
+#endif
+        memset(vm->pool, 0, vm->pool_left);
+    }
+    vm->pool_left = 0;
+}
+
+// After a run. Scripts take memory that is not cleared only where no run before left anything in it
+// (dev_vm_pool_is_clear), so that none ever sees what is another's, whatever the loops write.
+static void pool_leave(struct dev_vm *vm)
+{
+    size_t whole = (size_t)(vm->heap + vm->heap_bytes - vm->pool);
+    size_t left = vm->heap_used > vm->pool_left ? vm->heap_used : vm->pool_left;
+    bool is_known = vm->out->end != DEV_VM_FAULT && left < whole;
+    vm->pool_left = is_known ? left : whole;
+    if (vm->pool_clears) {
+        pool_wipe(vm);
+    }
+}
+
+bool dev_vm_pool_is_clear(void)
+{
+    dev_vm_current->pool_clears = true;
+    return dev_vm_current->pool_left == 0;
+}
+
 void dev_vm_free(struct dev_vm *vm)
 {
     if (vm == NULL) {
         return;
     }
     base_check(dev_vm_current != vm);
+    pool_wipe(vm); // the next one's heap may be this one
     dev_vm_images_free(vm);
     base_guarded_free(vm->heap, vm->heap_bytes);
     free(vm);
@@ -176,6 +213,7 @@ static void interpreter_start(struct dev_vm *vm, void *stack_top)
     mp_cstack_init_with_top(stack_top, (size_t)DEV_VM_STACK_KIB * 1024);
     dev_vm_heap_from = (uintptr_t)MP_STATE_MEM(area).gc_pool_start;
     dev_vm_heap_to = (uintptr_t)MP_STATE_MEM(area).gc_pool_end;
+    vm->pool = MP_STATE_MEM(area).gc_pool_start;
 }
 
 size_t dev_vm_heap_bytes(void)
@@ -386,6 +424,7 @@ static void job_play(struct dev_vm *vm, const struct dev_vm_module *module, void
     }
     dev_vm_image_remember(vm);
     dev_vm_models_finish(vm);
+    pool_leave(vm);
     dev_vm_current = NULL;
 }
 

@@ -27,6 +27,9 @@ struct dev_vm {
     uint8_t *heap;
     size_t heap_bytes;
     size_t heap_used; // bytes of the pool that the last run used: behind them the table is clear
+    uint8_t *pool;    // in the heap, where scripts' objects are
+    size_t pool_left; // bytes of it in which earlier runs may have left something
+    bool pool_clears; // a script took memory that was not cleared, or wanted to: each run is wiped
     struct dev_vm_image *images[DEV_VM_IMAGES_MAX]; // of contents that were run; NULL: free
     uint32_t image_next;                            // that has to go for another
     atomic_bool interrupted;                        // the one field another thread may touch
@@ -103,6 +106,9 @@ _Noreturn void dev_vm_over_budget(void);
 uint64_t dev_vm_budget_left(const struct dev_vm *vm);
 // Of the heap of the run under way, up to the end of its last block. The collector's own count may
 // be of the block behind the heap, where the last one grew in place.
+// Did no run before this one leave anything in the heap? Asked for memory that is not to be
+// cleared.
+bool dev_vm_pool_is_clear(void);
 size_t dev_vm_heap_bytes(void);
 // Ends the run: jumps to vm->abort_target past every handler of the script.
 _Noreturn void dev_vm_stop(struct dev_vm *vm, enum dev_vm_end end);

@@ -99,7 +99,7 @@ struct np_array *dev_np_new(enum np_type type, uint32_t rank, const int64_t *dim
 
 struct np_array *dev_np_room(enum np_type type, uint32_t rank, const int64_t *dims)
 {
-    return array_make(type, rank, dims, DEV_VM_ALLOC_UNCLEARED);
+    return array_make(type, rank, dims, dev_vm_pool_is_clear() ? DEV_VM_ALLOC_UNCLEARED : 0);
 }
 
 struct np_array *dev_np_view(const struct np_array *array)

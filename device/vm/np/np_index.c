@@ -3,8 +3,6 @@
 // by scripts through a[...], on the VM's thread.
 #include "vm/np/np_index.h"
 
-#include "vm/np/np_fold.h"
-
 #include "vm/vm_nn.h"
 
 #include <string.h>
@@ -395,16 +393,17 @@ static uint64_t eight_of(const uint8_t *mask)
     return eight;
 }
 
+// What is not 0 is true: a script may write other bytes into an array's memory.
 static size_t trues_of(const struct np_array *mask)
 {
     size_t count = 0;
     for (size_t done = 0; done < mask->size; done += NP_CHUNK) {
         size_t now = mask->size - done < NP_CHUNK ? mask->size - done : NP_CHUNK;
-        int64_t sum = 0;
-        uint8_t *at[] = {(uint8_t *)&sum, mask->data + done};
-        const int64_t steps[] = {0, 1};
-        dev_np_fold_loop(NP_SUM, NP_BOOL)(at, steps, now);
-        count += (size_t)sum;
+        uint32_t trues = 0;
+        for (size_t i = 0; i < now; i++) {
+            trues += mask->data[done + i] != 0;
+        }
+        count += trues;
         dev_np_pay(now);
     }
     return count;
