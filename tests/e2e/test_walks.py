@@ -52,8 +52,8 @@ PLAN = {
         ("gateway", "commit_group", "segment_log.c", "write_parts", "commit_group: group->batches[0]", "write_parts: parts"),
     ],
     "A tensor": [
-        ("run", "model_call", "vm_tensor.c", "dev_vm_tensor_of", "model_call: args[0]", "model_call: &call.inputs[i]"),
-        ("run", "model_call", "session_io.c", "eng_session_set_input", "model_call: &call.inputs[0]", "eng_session_set_input: session"),
+        ("run", "model_call", "vm_tensor.c", "dev_vm_tensor_of", "model_call: args[0]", "model_call: &call.inputs.tensors[0]"),
+        ("run", "model_call", "session_io.c", "eng_session_set_input", "model_call: &call.inputs.tensors[0]", "eng_session_set_input: session"),
         ("run", "dev_model_run", "vec_expr.c", "run_tiles", "dev_model_run: session", "run_tiles: begin"),
     ],
 }

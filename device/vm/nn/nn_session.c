@@ -6,6 +6,7 @@
 #include "vm/vm_nn_call.h"
 
 #include "model/session_port.h"
+#include "vm/np/np.h"
 #include "vm/vm_np.h"
 #include "vm/vm_state.h"
 
@@ -281,6 +282,11 @@ static void targets_take(const struct session_object *object, mp_obj_t given, st
         if (element != NULL) {
             out->arrays[i] = target_take(object, wanted.numbers[i], names[i], element->value);
             found++;
+        }
+        for (size_t other = 0; element != NULL && other < i; other++) {
+            if (out->arrays[other] != NULL && dev_np_overlap(out->arrays[other], out->arrays[i])) {
+                mp_raise_ValueError(MP_ERROR_TEXT("walle.nn: two outputs go into one array"));
+            }
         }
     }
     if (found < map->used) {

@@ -393,7 +393,6 @@ static uint64_t eight_of(const uint8_t *mask)
     return eight;
 }
 
-// What is not 0 is true: a script may write other bytes into an array's memory.
 static size_t trues_of(const struct np_array *mask)
 {
     size_t count = 0;

@@ -146,11 +146,13 @@ static mp_obj_t iterate(mp_obj_t self, mp_obj_iter_buf_t *buffer)
     return MP_OBJ_FROM_PTR(iterator);
 }
 
-// Elements as they lie; of a view that does not lie densely, a copy, for reading.
+// Elements as they lie; of a view that does not lie densely, a copy, for reading. Nobody writes
+// into bool: there are bytes that are none.
 static mp_int_t buffer_of(mp_obj_t self, mp_buffer_info_t *buffer, mp_uint_t flags)
 {
     const struct np_array *array = array_from(self);
-    if ((flags & MP_BUFFER_WRITE) && (array->is_read_only || !dev_np_is_dense(array))) {
+    bool is_fixed = array->is_read_only || array->type == NP_BOOL || !dev_np_is_dense(array);
+    if ((flags & MP_BUFFER_WRITE) && is_fixed) {
         return 1;
     }
     array = dev_np_dense(array);

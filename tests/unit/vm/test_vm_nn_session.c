@@ -212,6 +212,7 @@ static void results_go_into_arrays(void **state)
         "no(lambda: go({'y': np.array(nn.tensor([[0, 0, 0]] * 2), copy=False)}))\n"
         "no(lambda: go({'y': nn.tensor([[0, 0, 0]] * 2)}))\n"
         "no(lambda: go({'y': y, 'x': y}))\n"
+        "no(lambda: go({'y': part[0], 's': part[0]}))\n"
         "no(lambda: go([y]))\n"
         "print(y.tolist()[0], sorted(go(None)))\n",
         "[[[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]], [[2.0, -1.0, 4.0], [2.0, -1.0, 4.0]]]\n"
@@ -225,6 +226,7 @@ static void results_go_into_arrays(void **state)
         "and may change\n"
         "TypeError walle.nn: out is a dict of arrays of walle.np\n"
         "ValueError walle.nn: out names what the session does not give\n"
+        "ValueError walle.nn: two outputs go into one array\n"
         "TypeError walle.nn: out is a dict of arrays of walle.np\n"
         "[5.0, 2.0, 7.0] ['s', 'y']\n");
 }
