@@ -116,24 +116,6 @@ void dev_runner_events_done(struct dev_runner_events *events)
 
 // ---- Events into an input
 
-static struct wire_event wire_event_of(const struct dev_event *event)
-{
-    return (struct wire_event){
-        .seq = event->seq,
-        .wall_ms = event->wall_ms,
-        .mono_us = event->mono_us,
-        .visit = event->visit,
-        .instance = event->instance,
-        .kind = (uint8_t)event->kind,
-        .name = event->name,
-        .page = event->page,
-        .item = event->item,
-        .attrs = event->attrs,
-        .attrs_bytes = event->attrs_bytes,
-        .attr_count = event->attr_count,
-    };
-}
-
 // One block of the first `*count` events, or of as many fewer as fit one.
 static enum base_status block_write(const struct dev_event *events, uint32_t *count, uint8_t *block,
                                     size_t *out_size)
@@ -141,7 +123,7 @@ static enum base_status block_write(const struct dev_event *events, uint32_t *co
     struct wire_event list[WIRE_EVENT_BLOCK_EVENTS_MAX];
     base_assert(*count > 0 && *count <= WIRE_EVENT_BLOCK_EVENTS_MAX);
     for (uint32_t i = 0; i < *count; i++) {
-        list[i] = wire_event_of(&events[i]);
+        dev_event_wire(&events[i], &list[i]);
     }
     for (;; *count /= 2) {
         const struct wire_event_list some = {list, *count, events[0].boot};

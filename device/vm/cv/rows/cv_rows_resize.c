@@ -3,14 +3,11 @@
 // floats. Called by cv_resize.c, which pads rows so that no place is outside of them.
 #include "vm/cv/rows/cv_place_rows.h"
 
+#include "vm/cv/rows/cv_four.h"
+
 #include <string.h>
 
-#if defined(NP_WIDE)
-#include <immintrin.h>
-#endif
-
-#define ALWAYS static inline __attribute__((always_inline))
-#define ROUND  0x1.8p23f // a float plus this, less it, is a whole number, rounded to even
+#define ROUND 0x1.8p23f // a float plus this, less it, is a whole number, rounded to even
 
 // --- whole numbers
 
@@ -134,26 +131,6 @@ static void down_fixed(uint8_t *restrict to, const int16_t *const rows[2], const
 
 // --- floats
 
-typedef float four __attribute__((vector_size(16)));
-
-ALWAYS four four_u8(const uint8_t *from)
-{
-#if defined(NP_WIDE)
-    int bytes;
-    memcpy(&bytes, from, sizeof(bytes));
-    return (four)_mm_cvtepi32_ps(_mm_cvtepu8_epi32(_mm_cvtsi32_si128(bytes)));
-#else
-    return (four){from[0], from[1], from[2], from[3]};
-#endif
-}
-
-ALWAYS four four_f32(const float *from)
-{
-    four made;
-    memcpy(&made, from, sizeof(made));
-    return made;
-}
-
 // Pixels of three and of four channels are one vector each; one of three leaves a fourth number,
 // which the next one overwrites.
 #define ACROSS_FOUR(name, type)                                                                    \
@@ -163,7 +140,7 @@ ALWAYS four four_f32(const float *from)
         const float *restrict weights = taps->weights;                                             \
         for (size_t i = 0; i < taps->count; i++, weights += count) {                               \
             const type *pixel = from + taps->at[i];                                                \
-            four sum = weights[0] * four_##name(pixel);                                            \
+            cv_four sum = weights[0] * four_##name(pixel);                                         \
             for (size_t k = 1; k < count; k++) {                                                   \
                 sum += weights[k] * four_##name(pixel + k * channels);                             \
             }                                                                                      \
@@ -180,7 +157,7 @@ ACROSS_FOUR(f32, float)
     {                                                                                              \
         const float *restrict weights = taps->weights;                                             \
         for (size_t i = 0; i < taps->count; i++) {                                                 \
-            four parts = four_f32(weights + 4 * i) * four_##name(from + taps->at[i]);              \
+            cv_four parts = four_f32(weights + 4 * i) * four_##name(from + taps->at[i]);           \
             to[i] = (parts[0] + parts[1]) + (parts[2] + parts[3]);                                 \
         }                                                                                          \
     }

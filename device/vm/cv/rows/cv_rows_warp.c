@@ -3,17 +3,14 @@
 // in floats. Called by cv_warp.c, which sees to what lies outside of the image.
 #include "vm/cv/rows/cv_warp_rows.h"
 
+#include "vm/cv/rows/cv_four.h"
+
 #include <string.h>
 
-#if defined(NP_WIDE)
-#include <immintrin.h>
-#endif
-
-#define ALWAYS static inline __attribute__((always_inline))
-#define MASK   (CV_STEPS - 1)
-#define HALF   (CV_STEPS * CV_STEPS / 2)
-#define BITS   (2 * CV_STEP_BITS)
-#define ROUND  0x1.8p52 // a double plus this, less it, is a whole number, rounded to even
+#define MASK  (CV_STEPS - 1)
+#define HALF  (CV_STEPS * CV_STEPS / 2)
+#define BITS  (2 * CV_STEP_BITS)
+#define ROUND 0x1.8p52 // a double plus this, less it, is a whole number, rounded to even
 
 // --- places
 
@@ -246,26 +243,6 @@ static void linear_u8(void *to, const struct cv_source *from, const int32_t *x, 
 
 // --- floats: pixels of three and four channels are one vector each
 
-typedef float four __attribute__((vector_size(16)));
-
-ALWAYS four four_u8(const uint8_t *from)
-{
-#if defined(NP_WIDE)
-    int bytes;
-    memcpy(&bytes, from, sizeof(bytes));
-    return (four)_mm_cvtepi32_ps(_mm_cvtepu8_epi32(_mm_cvtsi32_si128(bytes)));
-#else
-    return (four){from[0], from[1], from[2], from[3]};
-#endif
-}
-
-ALWAYS four four_f32(const float *from)
-{
-    four made;
-    memcpy(&made, from, sizeof(made));
-    return made;
-}
-
 ALWAYS uint8_t held_u8(float value)
 {
     float held = value > 0 ? value : 0;
@@ -303,10 +280,10 @@ ALWAYS const float *weights_of(const struct cv_source *from, int32_t at, size_t 
             const int64_t before = (int64_t)taps / 2 - 1;                                          \
             const uint8_t *row = from->data + ((y[i] >> CV_STEP_BITS) - before) * from->step +     \
                                  ((x[i] >> CV_STEP_BITS) - before) * (int64_t)from->pixel;         \
-            four sum = {0};                                                                        \
+            cv_four sum = {0};                                                                     \
             for (size_t j = 0; j < taps; j++, row += from->step) {                                 \
                 const type *pixel = (const void *)row;                                             \
-                four part = across[0] * four_##name(pixel);                                        \
+                cv_four part = across[0] * four_##name(pixel);                                     \
                 for (size_t k = 1; k < taps; k++) {                                                \
                     part += across[k] * four_##name(pixel + k * channels);                         \
                 }                                                                                  \
@@ -329,7 +306,7 @@ SAMPLE_FOUR(f32, float)
             const float *down = from->weights[y[i] & MASK];                                        \
             const uint8_t *row = from->data + ((y[i] >> CV_STEP_BITS) - 1) * from->step +          \
                                  ((x[i] >> CV_STEP_BITS) - 1) * (int64_t)from->pixel;              \
-            four sum = {0};                                                                        \
+            cv_four sum = {0};                                                                     \
             for (size_t j = 0; j < CV_TAPS_MAX; j++, row += from->step) {                          \
                 sum += down[j] * four_##name((const void *)row);                                   \
             }                                                                                      \
