@@ -16,6 +16,7 @@
 #define ROOM_STEP    64u // a line of a cache; rooms are an odd count of them apart
 #define LINE         64u
 #define LINE_HALVES  (LINE / sizeof(uint32_t)) // a bit each in a part of a delta
+#define LINE_WORDS   (LINE / sizeof(uintptr_t))
 #define MARKS        64u                       // lines of a word of marks
 #define SPAN_LINES   8u                        // that are compared at once; a part of MARKS
 #define SPAN         (SPAN_LINES * LINE)
@@ -57,6 +58,11 @@ static size_t marks_count(const struct sim_rooms *rooms)
 static size_t marks_bytes(const struct sim_rooms *rooms)
 {
     return marks_count(rooms) * sizeof(uint64_t);
+}
+
+static size_t lines_count(const struct sim_rooms *rooms)
+{
+    return (rooms->used_bytes + LINE - 1) / LINE;
 }
 
 static void mark(uint64_t *marks, size_t at)
@@ -278,31 +284,34 @@ void sim_rooms_put(struct sim_rooms *rooms, void *room)
 struct words {
     uintptr_t from;
     uintptr_t to;
-    bool moved; // there was one
     bool whole; // none was an address elsewhere in the area
 };
 
-// Copies words, and those that are addresses in `from` as the same places in `to`.
-static void words_move(const struct sim_rooms *rooms, struct words *words, void *out,
-                       const void *bytes, size_t size)
+// Copies words of a line, and those that are addresses in `from` as the same places in `to`: a bit
+// for each of these.
+static uint8_t words_move(const struct sim_rooms *rooms, struct words *words, void *out,
+                          const void *bytes, size_t size)
 {
     uintptr_t area = (uintptr_t)rooms->area;
+    uint8_t moved = 0;
+    base_assert(size <= LINE);
     for (size_t at = 0; at < size; at += sizeof(uintptr_t)) {
         uintptr_t word;
         memcpy(&word, (const char *)bytes + at, sizeof(word));
         if (word - area < rooms->area_bytes) {
             bool own = word - words->from <= rooms->used_bytes; // or right behind it
-            words->moved = true;
+            moved |= (uint8_t)(1u << at / sizeof(word));
             words->whole = words->whole && own;
             word = own ? word - words->from + words->to : word;
         }
         memcpy((char *)out + at, &word, sizeof(word));
     }
+    return moved;
 }
 
 static struct words words_out_of(const struct sim_rooms *rooms, const void *room)
 {
-    return (struct words){(uintptr_t)room, (uintptr_t)rooms->area, false, true};
+    return (struct words){(uintptr_t)room, (uintptr_t)rooms->area, true};
 }
 
 // A difference that is being written to `delta`.
@@ -321,7 +330,7 @@ static void line_differ(struct sim_rooms *rooms, struct differing *differing, co
     uint32_t base[LINE_HALVES] = {0};
     uint8_t *part = rooms->delta + differing->bytes;
     size_t size = line_bytes(rooms, at);
-    words_move(rooms, &differing->words, line, room + at, size);
+    (void)words_move(rooms, &differing->words, line, room + at, size);
     memcpy(base, differing->base->bytes + at, size);
     uint32_t which = 0;
     size_t end = PART_HEAD;
@@ -360,15 +369,32 @@ static inline bool line_is(const uint8_t *a, const uint8_t *b, size_t size)
     return (differs[0] | differs[1]) == 0;
 }
 
+// Is the line the base's, the words of which that `own` has a bit for are pointers into the room?
+static inline bool line_is_moved(const uint8_t *base, uint8_t own, const uint8_t *room,
+                                 uintptr_t by)
+{
+    uintptr_t differs = 0;
+    for (size_t i = 0; i < LINE_WORDS; i++) {
+        uintptr_t words[2];
+        memcpy(&words[0], base + i * sizeof(words[0]), sizeof(words[0]));
+        memcpy(&words[1], room + i * sizeof(words[1]), sizeof(words[1]));
+        differs |= (words[0] + ((0 - (uintptr_t)(own >> i & 1)) & by)) ^ words[1];
+    }
+    return differs == 0;
+}
+
 static void span_differ(struct sim_rooms *rooms, struct differing *differing, const uint8_t *room,
                         size_t from)
 {
     const struct sim_room_base *base = differing->base;
-    const uint64_t pointers = span_marks(base->pointers, from);
+    const uintptr_t by = differing->words.from - differing->words.to;
     size_t end = less(from + SPAN, rooms->used_bytes);
     for (size_t at = from; at < end && differing->bytes <= differing->most; at += LINE) {
-        bool has_pointer = (pointers >> ((at - from) / LINE) & 1) != 0;
-        if (has_pointer || !line_is(base->bytes + at, room + at, line_bytes(rooms, at))) {
+        size_t size = line_bytes(rooms, at);
+        uint8_t own = base->own[at / LINE];
+        bool same = own == 0 ? line_is(base->bytes + at, room + at, size)
+                             : size == LINE && line_is_moved(base->bytes + at, own, room + at, by);
+        if (!same) {
             line_differ(rooms, differing, room, at);
         }
     }
@@ -415,7 +441,7 @@ static bool base_add(struct sim_rooms *rooms, const uint8_t *room, uint32_t *out
     }
     struct sim_room_base *base = &rooms->bases[place];
     if (base->bytes == NULL) {
-        size_t bytes = rooms->used_bytes + marks_bytes(rooms);
+        size_t bytes = rooms->used_bytes + marks_bytes(rooms) + lines_count(rooms);
         base->bytes = rooms->alloc->alloc(rooms->alloc->ctx, bytes);
     }
     if (base->bytes == NULL) {
@@ -423,14 +449,19 @@ static bool base_add(struct sim_rooms *rooms, const uint8_t *room, uint32_t *out
     }
     base->serial = ++rooms->serials;
     base->pointers = (uint64_t *)(void *)(base->bytes + rooms->used_bytes);
+    base->own = (uint8_t *)base->pointers + marks_bytes(rooms);
     memset(base->pointers, 0, marks_bytes(rooms));
     struct words words = words_out_of(rooms, room);
     for (size_t at = 0; at < rooms->used_bytes; at += LINE) {
-        words.moved = false;
-        words_move(rooms, &words, base->bytes + at, room + at, line_bytes(rooms, at));
-        if (words.moved) {
+        uint8_t *out = base->bytes + at;
+        uint8_t own = words_move(rooms, &words, out, room + at, line_bytes(rooms, at));
+        base->own[at / LINE] = own;
+        if (own != 0) {
             mark(base->pointers, at);
         }
+    }
+    for (uint32_t i = 0; i < SIM_ROOM_HEIRS; i++) {
+        base->heirs[i] = place;
     }
     *out_place = place;
     if (!words.whole) { // nobody is to be like it
@@ -440,11 +471,11 @@ static bool base_add(struct sim_rooms *rooms, const uint8_t *room, uint32_t *out
     return words.whole;
 }
 
-// The base that the runtime differs least from; SIM_ROOM_BASES_MAX: there is none.
-static uint32_t base_likest(struct sim_rooms *rooms, const uint8_t *room)
+// The base that the runtime differs least from, by at most `least`; SIM_ROOM_BASES_MAX: there is
+// none.
+static uint32_t base_likest(struct sim_rooms *rooms, const uint8_t *room, size_t least)
 {
     uint32_t best = SIM_ROOM_BASES_MAX;
-    size_t least = rooms->used_bytes;
     for (uint32_t i = 0; i < SIM_ROOM_BASES_MAX; i++) {
         size_t bytes = differ(rooms, i, room, least);
         if (bytes != SIZE_MAX) {
@@ -464,40 +495,58 @@ static void sought(struct sim_rooms *rooms, bool found)
     rooms->unsought_at = found ? 0 : next;
 }
 
-// Of all bases the likest, or the runtime itself as a new one.
+// Of all bases the likest, or the runtime itself as a new one, or one that is less like it.
 static size_t base_seek(struct sim_rooms *rooms, const uint8_t *room, uint32_t *out_base)
 {
-    uint32_t best = base_likest(rooms, room);
-    size_t bytes =
-        best < SIM_ROOM_BASES_MAX ? differ(rooms, best, room, SIM_FOLDED_BYTES) : SIZE_MAX;
-    if (bytes == SIZE_MAX && base_add(rooms, room, &best)) {
-        bytes = differ(rooms, best, room, 0);
-    }
-    sought(rooms, bytes != SIZE_MAX);
-    if (bytes == SIZE_MAX && best < SIM_ROOM_BASES_MAX) {
-        bytes = differ(rooms, best, room, rooms->used_bytes / 2);
-    }
+    uint32_t best = base_likest(rooms, room, SIM_FOLDED_BYTES);
+    bool found = best < SIM_ROOM_BASES_MAX || base_add(rooms, room, &best);
+    sought(rooms, found);
+    best = found ? best : base_likest(rooms, room, rooms->used_bytes / 2);
     *out_base = best;
-    return bytes;
+    return best < SIM_ROOM_BASES_MAX ? differ(rooms, best, room, rooms->used_bytes / 2) : SIZE_MAX;
 }
 
-// A base that the runtime is like, the difference to which is in `delta` then: the one it came
-// from, that of another one that came from there and did the same perhaps, or any. SIZE_MAX: none.
+// What came from there became that.
+static void heir_note(struct sim_room_base *from, uint32_t heir)
+{
+    uint32_t at = 0;
+    while (at < SIM_ROOM_HEIRS - 1 && from->heirs[at] != heir) {
+        at++;
+    }
+    memmove(from->heirs + 1, from->heirs, at * sizeof(from->heirs[0]));
+    from->heirs[0] = heir;
+}
+
+// Most of a runtime was not touched for long: its lines come at once, not one after another.
+static void room_expect(const struct sim_rooms *rooms, const char *room)
+{
+    for (size_t at = 0; at < rooms->used_bytes; at += LINE) {
+        __builtin_prefetch(room + at);
+    }
+}
+
+// A base that the runtime is like, the difference to which is in `delta` then: that of others that
+// came from the same one, and did the same perhaps, the one it came from, or any. SIZE_MAX: none.
 static size_t base_find(struct sim_rooms *rooms, void *room, uint32_t *out_base)
 {
     uint32_t from = tail_of(rooms, room)->base;
-    const uint32_t likely[] = {from, rooms->bases[from].heir};
+    const uint32_t *heirs = rooms->bases[from].heirs;
     bool seeks = rooms->unsought == 0;
     size_t bytes = SIZE_MAX;
+    room_expect(rooms, room);
     rooms->unsought -= seeks ? 0 : 1;
-    for (uint32_t i = 0; i < 2 && bytes == SIZE_MAX; i++) {
-        size_t most = seeks || i == 0 ? SIM_FOLDED_BYTES : rooms->used_bytes / 2;
-        *out_base = likely[i];
-        bytes = differ(rooms, likely[i], room, most);
+    for (uint32_t i = 0; i <= SIM_ROOM_HEIRS && bytes == SIZE_MAX; i++) {
+        *out_base = i < SIM_ROOM_HEIRS ? heirs[i] : from;
+        bool again = i > 0 && *out_base == heirs[i - 1];
+        bytes = again ? SIZE_MAX : differ(rooms, *out_base, room, SIM_FOLDED_BYTES);
+    }
+    if (bytes == SIZE_MAX && !seeks) {
+        *out_base = heirs[0];
+        bytes = differ(rooms, heirs[0], room, rooms->used_bytes / 2);
     }
     bytes = bytes != SIZE_MAX ? bytes : base_seek(rooms, room, out_base);
-    if (bytes != SIZE_MAX && *out_base != from) {
-        rooms->bases[from].heir = *out_base;
+    if (bytes != SIZE_MAX) {
+        heir_note(&rooms->bases[from], *out_base);
     }
     return bytes;
 }
@@ -571,7 +620,7 @@ static void delta_put(struct sim_rooms *rooms, struct words *words, const struct
             memcpy(&line[__builtin_ctz(which)], rooms->delta + at, sizeof(line[0]));
             at += sizeof(line[0]);
         }
-        words_move(rooms, words, room + from, line, size);
+        (void)words_move(rooms, words, room + from, line, size);
     }
     base_check(at == folded->bytes);
 }
@@ -581,12 +630,17 @@ void *sim_rooms_unfold(struct sim_rooms *rooms, struct sim_folded *folded)
     bool zero = false;
     uint8_t *room = room_take(rooms, &zero);
     struct tail *tail = tail_of(rooms, room);
-    const uint8_t *base = rooms->bases[folded->base].bytes;
-    struct words words = {(uintptr_t)rooms->area, (uintptr_t)room, false, true};
+    const struct sim_room_base *base = &rooms->bases[folded->base];
+    struct words words = {(uintptr_t)rooms->area, (uintptr_t)room, true};
     lines_others(rooms, tail, folded->base);
     size_t at = 0;
     while ((at = marked_next(rooms, rooms->lines, at)) < rooms->used_bytes) {
-        words_move(rooms, &words, room + at, base + at, line_bytes(rooms, at));
+        size_t size = line_bytes(rooms, at);
+        if (base->own[at / LINE] == 0) {
+            memcpy(room + at, base->bytes + at, size);
+        } else {
+            (void)words_move(rooms, &words, room + at, base->bytes + at, size);
+        }
         at += LINE;
     }
     delta_fetch(rooms, folded);

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 
 #define SIM_ROOM_BASES_MAX   16u
+#define SIM_ROOM_HEIRS       4u
 #define SIM_ROOM_CHUNK_CELLS 512u // that folded runtimes lie in, of a piece of memory
 #define SIM_FOLDED_BYTES     900u // one that takes more becomes what others are compared with
 
@@ -23,9 +24,10 @@
 struct sim_room_base {
     uint8_t *bytes;     // NULL: none here
     uint64_t *pointers; // a bit for each line of it where one of those is
+    uint8_t *own;       // for each line, a bit for each word that is one
     uint32_t serial;    // no other one ever has it
     uint32_t uses;
-    uint32_t heir; // base of what came from here and became unlike it
+    uint32_t heirs[SIM_ROOM_HEIRS]; // bases of what came from here, the last one's first
 };
 
 // Which lines of two bases are not the same, as far as somebody asked.

@@ -369,7 +369,7 @@ static void test_an_heir_and_searches_in_vain(void **state)
         folded = sim_rooms_fold(&rooms, room);
         assert_non_null(folded);
         assert_true(sim_folded_bytes(folded) < 16);
-        assert_int_equal(rooms.bases[11 - kind].heir, kind);
+        assert_int_equal(rooms.bases[11 - kind].heirs[0], kind);
     }
     bases[2] = folded;
     uint8_t *twin = sim_rooms_take(&rooms);
