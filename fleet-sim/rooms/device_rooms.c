@@ -81,7 +81,7 @@ void sim_device_rest(struct sim_awake *awake, uint64_t until_us)
 {
     struct sim_shard *shard = awake->shard;
     uint32_t warm = sim_rooms_warm(shard->count);
-    uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
+    uint64_t now_us = sim_shard_now(shard);
     if (awake->room == NULL || shard->rooms.taken <= warm / SIM_ROOMS_RESTING ||
         until_us < now_us + RESTING_US_MIN || !dev_is_idle(awake->runtime)) {
         return;

@@ -62,7 +62,7 @@ static uint64_t alarm_ms(const struct sim_shard *shard, struct sim_awake *awake,
 uint32_t sim_device_sleeps_until_ms(struct sim_shard *shard, struct sim_awake *awake,
                                     uint64_t next_us)
 {
-    uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
+    uint64_t now_us = sim_shard_now(shard);
     uint64_t due_ms = next_us == UINT64_MAX
                           ? (uint64_t)sim_shard_ms(shard, now_us) + SLEEP_MS_DEFAULT
                           : (next_us - shard->start_us) / 1000;

@@ -217,7 +217,9 @@ struct sim_shard {
     const struct sim_options *options;
     struct sim_population population;
     struct base_clock_port clock;
-    bool virtual_time; // `clock` stands still until somebody moves it
+    bool virtual_time;    // `clock` stands still until somebody moves it
+    uint64_t moment_us;   // when it was read last: in real time what clocks of devices say
+    uint64_t wall_off_us; // ... to the wall clock, modulo 2^64
     uint64_t start_us;
     uint64_t end_us; // when the shard ended
     uint32_t number;
@@ -341,6 +343,13 @@ void sim_shard_in_order(const struct sim_shard *shard);
 // own series that `where` holds for.
 uint64_t sim_shard_index(const struct sim_shard *shard, uint32_t device);
 uint32_t sim_shard_ms(const struct sim_shard *shard, uint64_t now_us);
+// The time, and that of its devices until this is called again. A device asks a hundred times for
+// what a moment decides, and nothing of that waits.
+static inline uint64_t sim_shard_now(struct sim_shard *shard)
+{
+    shard->moment_us = shard->clock.mono_us(shard->clock.ctx);
+    return shard->moment_us;
+}
 
 // NULL: the device is dormant.
 struct sim_awake *sim_shard_awake(const struct sim_shard *shard, uint32_t device);

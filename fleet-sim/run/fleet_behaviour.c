@@ -313,12 +313,12 @@ static void record(struct sim_active *active)
     active->recording.mono_us = active->clock_us;
     active->recording.wall_ms = sim_active_wall_ms(active);
     active->has_event = false;
-    uint64_t begin_us = shard->clock.mono_us(shard->clock.ctx);
+    uint64_t begin_us = sim_shard_now(shard);
     enum base_status status = dev_record(active->recorder, &active->recording);
     sim_active_step(active);
     if (!shard->virtual_time) { // its clock stands still
         base_hist_add(&shard->behaving->tally.event_us,
-                      shard->clock.mono_us(shard->clock.ctx) - begin_us);
+                      sim_shard_now(shard) - begin_us);
     }
     sums(shard)->events += status == BASE_OK ? 1 : 0;
     sums(shard)->refused += status != BASE_OK ? 1 : 0;
@@ -467,7 +467,7 @@ void sim_behaving_drop(struct sim_shard *shard, struct sim_awake *awake, bool in
         return;
     }
     if (in_order && !active->past->kv->killed) {
-        uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
+        uint64_t now_us = sim_shard_now(shard);
         if (active->tunnel != NULL) {
             dev_tunnel_flush(active->tunnel, now_us);
             (void)dev_tunnel_step(active->tunnel, now_us);
@@ -515,7 +515,7 @@ static void on_end(struct sim_awake *awake, uint64_t task_id, uint64_t token,
     dev_run_refused(awake->runtime, (uint32_t)(stats.privacy_refusals - refused));
     // As on a phone: what a run gave is closed into batches when it ends.
     if (sums(awake->shard)->records != before && active->tunnel != NULL) {
-        dev_tunnel_flush(active->tunnel, awake->shard->clock.mono_us(awake->shard->clock.ctx));
+        dev_tunnel_flush(active->tunnel, sim_shard_now(awake->shard));
     }
 }
 
@@ -568,7 +568,7 @@ struct sim_run_data sim_behaving_data(const struct sim_awake *awake)
     struct sim_run_data data = {.real = awake->real,
                                 .runtime = awake->runtime,
                                 .device = awake->device,
-                                .at_us = shard->clock.mono_us(shard->clock.ctx),
+                                .at_us = sim_shard_now(shard),
                                 .virtual_time = shard->virtual_time};
     if (awake->active != NULL) {
         data.features = awake->active->features;

@@ -441,7 +441,7 @@ void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t 
                 return;
             }
             if (more && ++played < SIM_PLAYS_PER_TURN) {
-                now_us = shard->clock.mono_us(shard->clock.ctx);
+                now_us = sim_shard_now(shard);
                 continue;
             }
             if (more) { // after the others
@@ -454,7 +454,7 @@ void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t 
         if (!sim_runs_play(shard, awake, now_us)) {
             return;
         }
-        now_us = shard->clock.mono_us(shard->clock.ctx);
+        now_us = sim_shard_now(shard);
     }
     observe(shard, awake, now_us);
     uint64_t active_us = sim_behaving_due_us(awake, now_us);
@@ -507,6 +507,7 @@ static void on_head(void *ctx, struct sim_exchange *exchange, const struct dev_r
 {
     struct sim_shard *shard = ctx;
     struct sim_awake *awake = exchange->owner;
+    uint64_t now_us = sim_shard_now(shard);
     sim_device_unfold(awake);
     exchange->refused = head->status >= STATUS_SERVER_FAULT || head->status == STATUS_BUSY;
     shard->ledger.counters.answers++;
@@ -520,7 +521,7 @@ static void on_head(void *ctx, struct sim_exchange *exchange, const struct dev_r
         shard->devices[awake->device].enrol_anew = true; // an operator has reset it, say
     }
     if (exchange->kind == SIM_EXCHANGE_TUNNEL) {
-        sim_tunnel_head(exchange, head, shard->clock.mono_us(shard->clock.ctx));
+        sim_tunnel_head(exchange, head, now_us);
         sim_device_ready(shard, awake);
         return;
     }
@@ -529,13 +530,12 @@ static void on_head(void *ctx, struct sim_exchange *exchange, const struct dev_r
         return;
     }
     if (exchange->kind == SIM_EXCHANGE_BUSINESS) {
-        sim_business_head(exchange, head->status, shard->clock.mono_us(shard->clock.ctx));
+        sim_business_head(exchange, head->status, now_us);
         sim_device_ready(shard, awake);
         return;
     }
     if (exchange->kind == SIM_EXCHANGE_CHECKIN && head->status < 300) {
-        sim_device_checked_in(shard, awake, exchange->started_us,
-                              shard->clock.mono_us(shard->clock.ctx));
+        sim_device_checked_in(shard, awake, exchange->started_us, now_us);
     }
     dev_on_head(awake->runtime, exchange->id, head);
     sim_device_ready(shard, awake);
@@ -548,7 +548,7 @@ static void on_body(void *ctx, struct sim_exchange *exchange, const uint8_t *byt
     sim_device_unfold(awake);
     shard->ledger.counters.response_bytes += size;
     if (exchange->kind == SIM_EXCHANGE_TUNNEL) {
-        sim_tunnel_body(exchange, bytes, size, shard->clock.mono_us(shard->clock.ctx));
+        sim_tunnel_body(exchange, bytes, size, sim_shard_now(shard));
     } else if (exchange->kind == SIM_EXCHANGE_ENROL) {
         sim_enrol_body(awake, bytes, size);
     } else if (exchange->kind != SIM_EXCHANGE_BUSINESS) {
@@ -566,7 +566,7 @@ static void on_end(void *ctx, struct sim_exchange *exchange, enum base_status st
     }
     exchange->open = false;
     sim_device_unfold(awake);
-    uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
+    uint64_t now_us = sim_shard_now(shard);
     sim_fleet_facts_heard(awake, exchange, status == BASE_OK && !exchange->refused);
     base_hist_add(&shard->latencies.request_us[exchange->kind], now_us - exchange->started_us);
     if (status != BASE_OK) {
@@ -589,7 +589,7 @@ static void on_end(void *ctx, struct sim_exchange *exchange, enum base_status st
 static void on_writable(void *ctx, struct sim_exchange *exchange)
 {
     struct sim_shard *shard = ctx;
-    sim_tunnel_writable(exchange, shard->clock.mono_us(shard->clock.ctx));
+    sim_tunnel_writable(exchange, sim_shard_now(shard));
     sim_device_ready(shard, exchange->owner);
 }
 

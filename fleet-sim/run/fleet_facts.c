@@ -75,7 +75,7 @@ void sim_fleet_facts_heard(struct sim_awake *awake, const struct sim_exchange *e
         return;
     }
     awake->failing = !good;
-    uint64_t ran_us = shard->clock.mono_us(shard->clock.ctx) - shard->start_us;
+    uint64_t ran_us = sim_shard_now(shard) - shard->start_us;
     if (exchange->kind == SIM_EXCHANGE_CHECKIN || exchange->kind == SIM_EXCHANGE_REPORT) {
         sim_facts_asked(&shard->facts, &shard->ledger.counters, awake->device, ran_us);
     }

@@ -207,7 +207,7 @@ static enum base_status http_start(void *ctx, uint32_t id, const struct dev_requ
         .device = awake->device,
         .index = awake->index,
         .id = id,
-        .started_us = shard->clock.mono_us(shard->clock.ctx),
+        .started_us = sim_shard_now(shard),
         .kind = sim_exchange_kind_of(request->path),
         .credential = sim_awake_credential(awake),
         .own_link = &awake->own_link,
@@ -272,7 +272,7 @@ static bool waited_long(const struct sim_awake *awake, const struct sim_exchange
     const struct sim_shard *shard = awake->shard;
     uint64_t most_ms = shard->options->request_timeout_ms;
     most_ms = most_ms > 0 ? most_ms : SIM_TIMEOUT_DEFAULT_MS;
-    uint64_t waited_us = shard->clock.mono_us(shard->clock.ctx) - exchange->started_us;
+    uint64_t waited_us = sim_shard_now(shard) - exchange->started_us;
     return waited_us >= most_ms * NEARLY_ALL_US_A_MS;
 }
 
@@ -309,15 +309,17 @@ static void http_cancel(void *ctx, uint32_t id)
 
 static uint64_t awake_mono(void *ctx)
 {
-    const struct base_clock_port *clock = &((struct sim_awake *)ctx)->shard->clock;
-    return clock->mono_us(clock->ctx);
+    const struct sim_shard *shard = ((struct sim_awake *)ctx)->shard;
+    return shard->virtual_time ? shard->clock.mono_us(shard->clock.ctx) : shard->moment_us;
 }
 
 static uint64_t awake_wall(void *ctx)
 {
     struct sim_awake *awake = ctx;
-    const struct base_clock_port *clock = &awake->shard->clock;
-    return sim_faults_wall_us(&awake->faulty, clock->wall_us(clock->ctx) + awake->clock_off_us);
+    const struct sim_shard *shard = awake->shard;
+    uint64_t wall_us = shard->virtual_time ? shard->clock.wall_us(shard->clock.ctx)
+                                           : shard->moment_us + shard->wall_off_us;
+    return sim_faults_wall_us(&awake->faulty, wall_us + awake->clock_off_us);
 }
 
 // What its app hands to a run: the fleet's, so that nothing is to be given back.

@@ -294,7 +294,7 @@ void sim_shard_note(struct sim_shard *shard, uint64_t index, enum sim_event_kind
 {
     if (shard->recorder.taking) {
         const struct sim_event event = {.index = index, .value = value, .kind = kind};
-        sim_recorder_take(&shard->recorder, shard->clock.mono_us(shard->clock.ctx), &event);
+        sim_recorder_take(&shard->recorder, sim_shard_now(shard), &event);
     }
 }
 
@@ -313,7 +313,7 @@ enum base_status sim_shard_init(struct sim_shard *shard, const struct sim_share 
     shard->population = sim_options_population(options);
     shard->clock = share->clock != NULL ? *share->clock : *base_clock_real();
     shard->virtual_time = share->clock != NULL;
-    shard->start_us = shard->clock.mono_us(shard->clock.ctx);
+    shard->start_us = sim_shard_now(shard);
     shard->versions = versions;
     shard->number = share->number;
     shard->first = share->first;
@@ -529,7 +529,7 @@ static void lag_note(struct sim_shard *shard, const struct sim_awake *awake, uin
 // Those who are in the line now.
 static void serve_line(struct sim_shard *shard, struct sim_line *line, uint64_t until_us)
 {
-    uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
+    uint64_t now_us = sim_shard_now(shard);
     const struct sim_awake *last = line->last;
     bool more = line_moves(shard, line);
     while (more && now_us < until_us) {
@@ -538,7 +538,7 @@ static void serve_line(struct sim_shard *shard, struct sim_line *line, uint64_t 
             lag_note(shard, awake, now_us);
         }
         sim_device_turn(shard, awake, now_us);
-        now_us = shard->clock.mono_us(shard->clock.ctx);
+        now_us = sim_shard_now(shard);
         more = awake != last && line_moves(shard, line);
     }
 }
@@ -548,11 +548,11 @@ static void serve_line(struct sim_shard *shard, struct sim_line *line, uint64_t 
 // before who has something to begin.
 static void serve_ready(struct sim_shard *shard)
 {
-    uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
+    uint64_t now_us = sim_shard_now(shard);
     uint64_t until_us = shard->virtual_time ? UINT64_MAX : now_us + SERVE_US_MAX;
     serve_line(shard, &shard->ready, until_us);
     shard->told = 0;
-    uint64_t least_us = shard->clock.mono_us(shard->clock.ctx) + SERVE_DUE_US;
+    uint64_t least_us = sim_shard_now(shard) + SERVE_DUE_US;
     serve_line(shard, &shard->due, until_us > least_us ? until_us : least_us);
 }
 
@@ -597,7 +597,7 @@ static void wait_events(struct sim_shard *shard, uint64_t us)
 // Carriers are connected before the first device comes online, unless that takes too long.
 static void connect_first(struct sim_shard *shard)
 {
-    uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
+    uint64_t now_us = sim_shard_now(shard);
     uint64_t until_us = now_us + CONNECT_WAIT_US;
     uint32_t wanted = 0;
     if (shard->links != NULL) {
@@ -609,7 +609,7 @@ static void connect_first(struct sim_shard *shard)
            now_us < until_us && !atomic_load(&shard->stop)) {
         (void)sim_links_tick(shard->links, now_us);
         wait_events(shard, 1000);
-        now_us = shard->clock.mono_us(shard->clock.ctx);
+        now_us = sim_shard_now(shard);
     }
     shard->arrivals_start_us = now_us;
 }
@@ -642,8 +642,18 @@ static void wake_all(struct sim_shard *shard, uint64_t now_us)
     }
 }
 
+// How far the wall clock is from the other: somebody may set it while the run goes on.
+static void wall_look(struct sim_shard *shard)
+{
+    if (!shard->virtual_time) {
+        uint64_t now_us = sim_shard_now(shard);
+        shard->wall_off_us = shard->clock.wall_us(shard->clock.ctx) - now_us;
+    }
+}
+
 static uint64_t turn(struct sim_shard *shard, uint64_t now_us, uint64_t links_us)
 {
+    wall_look(shard);
     uint32_t budget = SIM_WAKES_PER_TURN;
     budget -= wake_waiting(shard, now_us, budget);
     wake_due(shard, now_us);
@@ -654,7 +664,7 @@ static uint64_t turn(struct sim_shard *shard, uint64_t now_us, uint64_t links_us
     sim_faults_turn(&shard->faults, now_us);
     wake_all(shard, now_us);
     serve_ready(shard);
-    now_us = shard->clock.mono_us(shard->clock.ctx);
+    now_us = sim_shard_now(shard);
     if (now_us >= shard->publish_us && !shard->virtual_time) {
         sim_shard_publish(shard);
         shard->publish_us = now_us + PUBLISH_US;
@@ -669,7 +679,7 @@ void sim_shard_begin(struct sim_shard *shard)
 
 uint64_t sim_shard_turn(struct sim_shard *shard)
 {
-    uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
+    uint64_t now_us = sim_shard_now(shard);
     return now_us + turn(shard, now_us, UINT64_MAX);
 }
 
@@ -688,7 +698,7 @@ void sim_shard_end(struct sim_shard *shard)
             sim_device_drop(shard, awake);
         }
     }
-    shard->end_us = shard->clock.mono_us(shard->clock.ctx);
+    shard->end_us = sim_shard_now(shard);
     sim_shard_publish(shard);
     atomic_store(&shard->done, true);
 }
@@ -698,7 +708,7 @@ void sim_shard_run(struct sim_shard *shard)
     sim_shard_begin(shard);
     uint64_t links_us = UINT64_MAX;
     while (!atomic_load_explicit(&shard->stop, memory_order_relaxed)) {
-        uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
+        uint64_t now_us = sim_shard_now(shard);
         if (shard->links != NULL) {
             links_us = sim_links_tick(shard->links, now_us);
         }

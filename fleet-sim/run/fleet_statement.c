@@ -134,7 +134,7 @@ void sim_statement_verified(struct sim_awake *awake, const uint8_t key[WIRE_PUBL
             sim_shard_in_order(shard);
             sim_versions_bring(shard->versions, release.rollout_id);
         }
-        uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
+        uint64_t now_us = sim_shard_now(shard);
         sim_story_offered(awake, &release);
         sim_ledger_offered(&shard->ledger, awake->device, statement->version,
                            sim_shard_ms(shard, now_us));

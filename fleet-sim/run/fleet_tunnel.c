@@ -81,7 +81,7 @@ static enum base_status open_stream(void *ctx, uint32_t stream, uint8_t class_id
         .device = active->awake->device,
         .index = active->awake->index,
         .id = stream,
-        .started_us = shard->clock.mono_us(shard->clock.ctx),
+        .started_us = sim_shard_now(shard),
         .kind = SIM_EXCHANGE_TUNNEL,
         .credential = sim_awake_credential(active->awake),
     };

@@ -265,6 +265,7 @@ static bool play(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_
     }
     struct sim_task_end end;
     run_script(awake, verified && rule == NULL, &end);
+    (void)sim_shard_now(shard); // that took a while
     uint32_t delay_ms = 0;
     bool later = rule != NULL && injected(job, rule, &end, &delay_ms);
     if (!later && runs_max(awake) > 1) {
