@@ -272,6 +272,64 @@ enum base_status dev_init(void *memory, size_t memory_bytes, const struct dev_co
     return BASE_OK;
 }
 
+struct spans {
+    struct base_span *items;
+    uint32_t count;
+};
+
+static void span_add(struct spans *spans, const void *from, const void *end)
+{
+    size_t bytes = (size_t)((const uint8_t *)end - (const uint8_t *)from);
+    if (bytes > 0) {
+        base_assert(spans->count < DEV_STATE_SPANS_MAX);
+        spans->items[spans->count++] = (struct base_span){from, bytes};
+    }
+}
+
+// Of a device with a root.
+static void trust_spans(const struct dev_runtime *runtime, struct spans *spans)
+{
+    const struct dev_trust *trust = runtime->trust;
+    const struct dev_trust_work *work = trust->work;
+    const struct dev_kept_offers *kept = runtime->kept_offers;
+    bool fetches = trust->phase != DEV_TRUST_IDLE || trust->exchange != 0;
+    span_add(spans, work, fetches ? work->buffer + sizeof(work->buffer) : work->buffer);
+    if (runtime->settings.born_root == &work->born) {
+        span_add(spans, &work->born, &work->born + 1);
+    }
+    span_add(spans, kept, kept->bytes + kept->size);
+    span_add(spans, kept->marks, kept->marks + kept->mark_count);
+}
+
+uint32_t dev_state_spans(const struct dev_runtime *runtime,
+                         struct base_span out[DEV_STATE_SPANS_MAX])
+{
+    const struct whole *whole = (const struct whole *)runtime; // the first of it
+    const struct dev_offers_stream *offers = &whole->control.offers;
+    const struct dev_sweep *sweep = &whole->sweep;
+    const struct dev_kept_result *result = &whole->kept_result;
+    struct spans spans = {out, 0};
+    if (runtime->at_once != NULL) {
+        return 0; // what waits is the scheduler's
+    }
+    span_add(&spans, whole, offers->bytes + offers->fill);
+    span_add(&spans, offers + 1, whole + 1);
+    span_add(&spans, runtime->tasks, runtime->tasks + runtime->task_count);
+    span_add(&spans, sweep->past, sweep->past + sweep->past_count);
+    span_add(&spans, runtime->refusals.marks, runtime->refusals.marks + runtime->refusals.count);
+    span_add(&spans, runtime->attrs, runtime->attrs + runtime->attrs_bytes);
+    span_add(&spans, runtime->outcomes.bytes, runtime->outcomes.bytes + runtime->outcomes.size);
+    if (runtime->trust->work != NULL) {
+        trust_spans(runtime, &spans);
+    }
+    if (runtime->cloud != NULL) {
+        span_add(&spans, runtime->cloud, runtime->cloud + 1);
+    }
+    span_add(&spans, runtime->run, runtime->run + 1);
+    span_add(&spans, result->bytes, result->bytes + result->size);
+    return spans.count;
+}
+
 static uint64_t next_due_us(const struct dev_runtime *runtime)
 {
     uint64_t next_us = UINT64_MAX;

@@ -4,8 +4,9 @@
 // the start of the area, and when it comes back they are those of its room: any word may be one,
 // since nobody here knows. That is exact as long as no word already points into the area beside its
 // own room, which is looked at, too. Most lines of a runtime are its base's to the bit and have no
-// pointer there: then they have none here. A room that is given back keeps what lies in it, and
-// which lines of that are not a base's: who comes next changes only those and its own.
+// pointer there: then they have none here. Lines without state are not looked at: most of a room is
+// for what is not under way. A room that is given back keeps what lies in it, and which lines of
+// that are not a base's: who comes next changes only those and its own.
 #include "memory/runtime_rooms.h"
 
 #include "base/check.h"
@@ -17,11 +18,13 @@
 #define LINE         64u
 #define LINE_HALVES  (LINE / sizeof(uint32_t)) // a bit each in a part of a delta
 #define LINE_WORDS   (LINE / sizeof(uintptr_t))
-#define MARKS        64u                       // lines of a word of marks
-#define SPAN_LINES   8u                        // that are compared at once; a part of MARKS
+#define MARKS        64u // lines of a word of marks
+#define SPAN_LINES   8u  // that are compared at once; a part of MARKS
 #define SPAN         (SPAN_LINES * LINE)
+#define SPAN_ALL     ((UINT64_C(1) << SPAN_LINES) - 1)
 #define UNSOUGHT_MAX 256u
 #define CELL_BYTES   128u
+#define SPOILT       0xa5 // lines without state, in debug builds
 
 // delta := part ...    part := number of a line, which halves of its words differ, these. Of a time
 // the upper half is the same for days.
@@ -74,7 +77,7 @@ static void mark(uint64_t *marks, size_t at)
 static uint64_t span_marks(const uint64_t *marks, size_t at)
 {
     uint64_t bits = marks[at / LINE / MARKS] >> (at / LINE % MARKS);
-    return bits & ((UINT64_C(1) << SPAN_LINES) - 1);
+    return bits & SPAN_ALL;
 }
 
 static inline size_t less(size_t a, size_t b)
@@ -106,8 +109,9 @@ static size_t marked_next(const struct sim_rooms *rooms, const uint64_t *marks, 
 static enum base_status pairs_init(struct sim_rooms *rooms)
 {
     const size_t count = SIM_ROOM_BASES_MAX * SIM_ROOM_BASES_MAX;
-    uint64_t *lines = rooms->alloc->alloc(rooms->alloc->ctx, marks_bytes(rooms) * (count + 1));
+    uint64_t *lines = rooms->alloc->alloc(rooms->alloc->ctx, marks_bytes(rooms) * (count + 2));
     rooms->lines = lines;
+    rooms->state = lines != NULL ? lines + marks_count(rooms) * (count + 1) : NULL;
     for (size_t i = 0; lines != NULL && i < count; i++) {
         rooms->pairs[i / SIM_ROOM_BASES_MAX][i % SIM_ROOM_BASES_MAX].lines =
             lines + marks_count(rooms) * (i + 1);
@@ -383,13 +387,14 @@ static inline bool line_is_moved(const uint8_t *base, uint8_t own, const uint8_t
     return differs == 0;
 }
 
+// `marks`: lines of the span that are state.
 static void span_differ(struct sim_rooms *rooms, struct differing *differing, const uint8_t *room,
-                        size_t from)
+                        size_t from, uint64_t marks)
 {
     const struct sim_room_base *base = differing->base;
     const uintptr_t by = differing->words.from - differing->words.to;
-    size_t end = less(from + SPAN, rooms->used_bytes);
-    for (size_t at = from; at < end && differing->bytes <= differing->most; at += LINE) {
+    for (; marks != 0 && differing->bytes <= differing->most; marks &= marks - 1) {
+        size_t at = from + (size_t)__builtin_ctzll(marks) * LINE;
         size_t size = line_bytes(rooms, at);
         uint8_t own = base->own[at / LINE];
         bool same = own == 0 ? line_is(base->bytes + at, room + at, size)
@@ -400,21 +405,33 @@ static void span_differ(struct sim_rooms *rooms, struct differing *differing, co
     }
 }
 
+// Is all that is state here state there?
+static bool state_fits(const struct sim_rooms *rooms, const struct sim_room_base *base)
+{
+    uint64_t more = 0;
+    for (size_t i = 0; i < marks_count(rooms); i++) {
+        more |= rooms->state[i] & ~base->state[i];
+    }
+    return more == 0;
+}
+
 // The difference of the runtime to a base, into `delta`, and the lines it is in into `lines`.
 // SIZE_MAX: there is none, it is larger than `most`, or it cannot be told from other rooms.
 static size_t differ(struct sim_rooms *rooms, uint32_t place, const uint8_t *room, size_t most)
 {
     const struct sim_room_base *base = &rooms->bases[place];
     struct differing differing = {base, words_out_of(rooms, room), 0, most};
-    if (base->bytes == NULL) {
+    if (base->bytes == NULL || !state_fits(rooms, base)) {
         return SIZE_MAX;
     }
     base_assert(most <= rooms->used_bytes);
     memset(rooms->lines, 0, marks_bytes(rooms));
     for (size_t at = 0; at < rooms->used_bytes && differing.bytes <= most; at += SPAN) {
+        uint64_t marks = span_marks(rooms->state, at);
         size_t size = less(SPAN, rooms->used_bytes - at);
-        if (span_marks(base->pointers, at) != 0 || memcmp(base->bytes + at, room + at, size) != 0) {
-            span_differ(rooms, &differing, room, at);
+        bool whole = marks == SPAN_ALL && span_marks(base->pointers, at) == 0;
+        if (marks != 0 && (!whole || memcmp(base->bytes + at, room + at, size) != 0)) {
+            span_differ(rooms, &differing, room, at, marks);
         }
     }
     return differing.words.whole && differing.bytes <= most ? differing.bytes : SIZE_MAX;
@@ -441,7 +458,7 @@ static bool base_add(struct sim_rooms *rooms, const uint8_t *room, uint32_t *out
     }
     struct sim_room_base *base = &rooms->bases[place];
     if (base->bytes == NULL) {
-        size_t bytes = rooms->used_bytes + marks_bytes(rooms) + lines_count(rooms);
+        size_t bytes = rooms->used_bytes + 2 * marks_bytes(rooms) + lines_count(rooms);
         base->bytes = rooms->alloc->alloc(rooms->alloc->ctx, bytes);
     }
     if (base->bytes == NULL) {
@@ -449,16 +466,20 @@ static bool base_add(struct sim_rooms *rooms, const uint8_t *room, uint32_t *out
     }
     base->serial = ++rooms->serials;
     base->pointers = (uint64_t *)(void *)(base->bytes + rooms->used_bytes);
-    base->own = (uint8_t *)base->pointers + marks_bytes(rooms);
-    memset(base->pointers, 0, marks_bytes(rooms));
+    base->state = base->pointers + marks_count(rooms);
+    base->own = (uint8_t *)(base->state + marks_count(rooms));
+    memset(base->bytes, 0, rooms->used_bytes + marks_bytes(rooms));
+    memcpy(base->state, rooms->state, marks_bytes(rooms));
+    memset(base->own, 0, lines_count(rooms));
     struct words words = words_out_of(rooms, room);
-    for (size_t at = 0; at < rooms->used_bytes; at += LINE) {
+    size_t at = 0;
+    while ((at = marked_next(rooms, rooms->state, at)) < rooms->used_bytes) {
         uint8_t *out = base->bytes + at;
-        uint8_t own = words_move(rooms, &words, out, room + at, line_bytes(rooms, at));
-        base->own[at / LINE] = own;
-        if (own != 0) {
+        base->own[at / LINE] = words_move(rooms, &words, out, room + at, line_bytes(rooms, at));
+        if (base->own[at / LINE] != 0) {
             mark(base->pointers, at);
         }
+        at += LINE;
     }
     for (uint32_t i = 0; i < SIM_ROOM_HEIRS; i++) {
         base->heirs[i] = place;
@@ -517,11 +538,13 @@ static void heir_note(struct sim_room_base *from, uint32_t heir)
     from->heirs[0] = heir;
 }
 
-// Most of a runtime was not touched for long: its lines come at once, not one after another.
+// Much of a runtime was not touched for long: its lines come at once, not one after another.
 static void room_expect(const struct sim_rooms *rooms, const char *room)
 {
-    for (size_t at = 0; at < rooms->used_bytes; at += LINE) {
+    size_t at = 0;
+    while ((at = marked_next(rooms, rooms->state, at)) < rooms->used_bytes) {
         __builtin_prefetch(room + at);
+        at += LINE;
     }
 }
 
@@ -571,9 +594,28 @@ static const uint64_t *pair_lines(struct sim_rooms *rooms, uint32_t a, uint32_t 
 
 // ---- Folding ----
 
-struct sim_folded *sim_rooms_fold(struct sim_rooms *rooms, void *room)
+// Lines of the room in which there is state.
+static void state_mark(struct sim_rooms *rooms, const char *room, const struct base_span *spans,
+                       uint32_t count)
+{
+    const struct base_span all = {(const uint8_t *)(const void *)room, rooms->used_bytes};
+    spans = count > 0 ? spans : &all;
+    count = count > 0 ? count : 1;
+    memset(rooms->state, 0, marks_bytes(rooms));
+    for (uint32_t i = 0; i < count; i++) {
+        size_t from = (size_t)((const char *)(const void *)spans[i].data - room);
+        base_assert(from <= rooms->used_bytes && spans[i].size <= rooms->used_bytes - from);
+        for (size_t at = from - from % LINE; at < from + spans[i].size; at += LINE) {
+            mark(rooms->state, at);
+        }
+    }
+}
+
+struct sim_folded *sim_rooms_fold(struct sim_rooms *rooms, void *room,
+                                  const struct base_span *spans, uint32_t count)
 {
     uint32_t base = 0;
+    state_mark(rooms, room, spans, count);
     size_t bytes = base_find(rooms, room, &base);
     struct sim_folded *folded = bytes != SIZE_MAX ? delta_keep(rooms, bytes) : NULL;
     if (folded == NULL) {
@@ -585,20 +627,24 @@ struct sim_folded *sim_rooms_fold(struct sim_rooms *rooms, void *room)
     struct tail *tail = tail_of(rooms, room);
     tail->base = base;
     tail->serial = rooms->bases[base].serial;
-    memcpy(tail->lines, rooms->lines, marks_bytes(rooms));
+    for (size_t i = 0; i < marks_count(rooms); i++) {
+        tail->lines[i] = rooms->lines[i] | ~rooms->state[i];
+    }
     mark(tail->lines, 0); // what is free begins with a pointer
     room_put(rooms, room);
     return folded;
 }
 
-// Which lines of a free room are not those of a base, as that has them. All where nobody knows.
+// Which lines of state in a free room are not those of a base, as that has them. All where nobody
+// knows.
 static void lines_others(struct sim_rooms *rooms, const struct tail *tail, uint32_t base)
 {
+    const uint64_t *state = rooms->bases[base].state;
     size_t count = marks_count(rooms);
     bool known = tail->serial != 0 && rooms->bases[tail->base].serial == tail->serial;
     const uint64_t *between = known ? pair_lines(rooms, tail->base, base) : NULL;
     for (size_t i = 0; i < count; i++) {
-        rooms->lines[i] = known ? tail->lines[i] | between[i] : UINT64_MAX;
+        rooms->lines[i] = (known ? tail->lines[i] | between[i] : UINT64_MAX) & state[i];
     }
 }
 
@@ -625,6 +671,19 @@ static void delta_put(struct sim_rooms *rooms, struct words *words, const struct
     base_check(at == folded->bytes);
 }
 
+#ifdef BASE_DEBUG
+// Who counts on what is not its state is to find out.
+static void others_spoil(const struct sim_rooms *rooms, const struct sim_room_base *base,
+                         uint8_t *room)
+{
+    for (size_t at = 0; at < rooms->used_bytes; at += LINE) {
+        if ((base->state[at / LINE / MARKS] >> at / LINE % MARKS & 1) == 0) {
+            memset(room + at, SPOILT, line_bytes(rooms, at));
+        }
+    }
+}
+#endif
+
 void *sim_rooms_unfold(struct sim_rooms *rooms, struct sim_folded *folded)
 {
     bool zero = false;
@@ -643,6 +702,9 @@ void *sim_rooms_unfold(struct sim_rooms *rooms, struct sim_folded *folded)
         }
         at += LINE;
     }
+#ifdef BASE_DEBUG
+    others_spoil(rooms, base, room);
+#endif
     delta_fetch(rooms, folded);
     delta_put(rooms, &words, folded, room);
     base_check(words.whole);

@@ -3,13 +3,15 @@
 // differs from a runtime that was folded before, a few hundred bytes in place of many thousands,
 // and its room is another's.
 //
-// Exact: a runtime comes back byte for byte, but that its pointers into itself point into the room
-// it is in now. A word that looks like one into another room keeps a runtime from being folded.
+// Exact: what a runtime says is its state comes back byte for byte, but that its pointers into
+// itself point into the room it is in now. What lies elsewhere in its room is anything then. A word
+// of its state that looks like a pointer into another room keeps a runtime from being folded.
 // Nobody may hold a pointer into a folded runtime. One thread's.
 #ifndef SIM_RUNTIME_ROOMS_H
 #define SIM_RUNTIME_ROOMS_H
 
 #include "base/ports.h"
+#include "base/span.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -24,7 +26,8 @@
 struct sim_room_base {
     uint8_t *bytes;     // NULL: none here
     uint64_t *pointers; // a bit for each line of it where one of those is
-    uint8_t *own;       // for each line, a bit for each word that is one
+    uint64_t *state;    // a bit for each line that is some; others are zero
+    uint8_t *own;       // for each line, a bit for each word that is a pointer
     uint32_t serial;    // no other one ever has it
     uint32_t uses;
     uint32_t heirs[SIM_ROOM_HEIRS]; // bases of what came from here, the last one's first
@@ -48,6 +51,7 @@ struct sim_rooms {
     uint32_t serials;     // bases that there ever were
     void *free;           // one that is not used now, and in its first word the next
     uint64_t *lines;      // a bit for each line of the runtime at hand, by what is done with it
+    uint64_t *state;      // ... that is state
     uint8_t *delta;       // of the runtime at hand
     void *cells;          // of folded runtimes, free; each begins with a pointer to the next
     void *chunks;         // that they are parts of, likewise
@@ -70,8 +74,10 @@ void sim_rooms_done(struct sim_rooms *rooms); // accepts zeros; what is folded g
 void *sim_rooms_take(struct sim_rooms *rooms);
 void sim_rooms_put(struct sim_rooms *rooms, void *room); // accepts NULL
 
-// The runtime in `room`, which is given back. NULL: it stays, for want of memory or of a likeness.
-struct sim_folded *sim_rooms_fold(struct sim_rooms *rooms, void *room);
+// The runtime in `room`, which is given back. Its state is what lies in `spans`, all of it where
+// `count` is 0. NULL: it stays, for want of memory or of a likeness.
+struct sim_folded *sim_rooms_fold(struct sim_rooms *rooms, void *room,
+                                  const struct base_span *spans, uint32_t count);
 // The room it is in now; `folded` is no more. Aborts on what was never folded here.
 void *sim_rooms_unfold(struct sim_rooms *rooms, struct sim_folded *folded);
 void sim_rooms_forget(struct sim_rooms *rooms, struct sim_folded *folded); // accepts NULL

@@ -54,7 +54,9 @@ static bool fold(struct sim_shard *shard, struct sim_awake *awake)
 {
     if (is_apart(awake)) {
         base_check((void *)awake->runtime == awake->room); // it begins where its memory does
-        awake->folded = sim_rooms_fold(&shard->rooms, awake->room);
+        struct base_span spans[DEV_STATE_SPANS_MAX];
+        uint32_t count = dev_state_spans(awake->runtime, spans);
+        awake->folded = sim_rooms_fold(&shard->rooms, awake->room, spans, count);
     }
     if (awake->folded == NULL) {
         return false;

@@ -317,8 +317,7 @@ static void record(struct sim_active *active)
     enum base_status status = dev_record(active->recorder, &active->recording);
     sim_active_step(active);
     if (!shard->virtual_time) { // its clock stands still
-        base_hist_add(&shard->behaving->tally.event_us,
-                      sim_shard_now(shard) - begin_us);
+        base_hist_add(&shard->behaving->tally.event_us, sim_shard_now(shard) - begin_us);
     }
     sums(shard)->events += status == BASE_OK ? 1 : 0;
     sums(shard)->refused += status != BASE_OK ? 1 : 0;
@@ -564,7 +563,7 @@ void sim_behaving_ports(struct sim_awake *awake)
 
 struct sim_run_data sim_behaving_data(const struct sim_awake *awake)
 {
-    const struct sim_shard *shard = awake->shard;
+    struct sim_shard *shard = awake->shard;
     struct sim_run_data data = {.real = awake->real,
                                 .runtime = awake->runtime,
                                 .device = awake->device,

@@ -269,7 +269,7 @@ void sim_requests_cut(struct sim_awake *awake)
 
 static bool waited_long(const struct sim_awake *awake, const struct sim_exchange *exchange)
 {
-    const struct sim_shard *shard = awake->shard;
+    struct sim_shard *shard = awake->shard;
     uint64_t most_ms = shard->options->request_timeout_ms;
     most_ms = most_ms > 0 ? most_ms : SIM_TIMEOUT_DEFAULT_MS;
     uint64_t waited_us = sim_shard_now(shard) - exchange->started_us;

@@ -80,7 +80,7 @@ static void test_whole_after_many_folds(void **state)
     for (uint32_t i = 0; i < DEVICES; i++) {
         devices[i].fake = make(&rooms, &devices[i], i * UINT64_C(0x9e3779b97f4a7c15));
         change(&devices[i], &prng);
-        devices[i].folded = sim_rooms_fold(&rooms, devices[i].fake);
+        devices[i].folded = sim_rooms_fold(&rooms, devices[i].fake, NULL, 0);
         assert_non_null(devices[i].folded);
         assert_true(sim_folded_bytes(devices[i].folded) < 120);
     }
@@ -88,7 +88,7 @@ static void test_whole_after_many_folds(void **state)
     for (uint32_t i = 0; i < ROUNDS; i++) {
         struct device *device = &devices[base_prng_below(&prng, DEVICES)];
         if (device->folded == NULL) {
-            device->folded = sim_rooms_fold(&rooms, device->fake);
+            device->folded = sim_rooms_fold(&rooms, device->fake, NULL, 0);
             assert_non_null(device->folded);
         } else if (rooms.taken < ROOMS) {
             device->fake = sim_rooms_unfold(&rooms, device->folded);
@@ -213,7 +213,7 @@ static void test_every_word_against_a_model(void **state)
             if (base_prng_below(&prng, 16) == 0) {
                 sim_rooms_put(&rooms, in[i]);
             } else {
-                model->folded = sim_rooms_fold(&rooms, in[i]);
+                model->folded = sim_rooms_fold(&rooms, in[i], NULL, 0);
                 unlike += model->folded == NULL;
                 if (model->folded == NULL) { // like nobody: it stays
                     continue;
@@ -259,11 +259,11 @@ static void test_a_room_of_a_base_that_is_no_more(void **state)
     model_change(&models[2], &prng);
     uint8_t *rooms_of[] = {model_room(&rooms, &models[1]), model_room(&rooms, &models[2]),
                            model_room(&rooms, &models[0])};
-    models[0].folded = sim_rooms_fold(&rooms, rooms_of[2]);
+    models[0].folded = sim_rooms_fold(&rooms, rooms_of[2], NULL, 0);
     assert_non_null(models[0].folded);
     sim_rooms_forget(&rooms, models[0].folded); // its base is free; its room has its lines
-    models[1].folded = sim_rooms_fold(&rooms, rooms_of[0]);
-    models[2].folded = sim_rooms_fold(&rooms, rooms_of[1]);
+    models[1].folded = sim_rooms_fold(&rooms, rooms_of[0], NULL, 0);
+    models[2].folded = sim_rooms_fold(&rooms, rooms_of[1], NULL, 0);
     assert_int_equal(rooms.serials, 2);                                 // in the place of the first
     uint8_t *held[] = {sim_rooms_take(&rooms), sim_rooms_take(&rooms)}; // all other free ones
     uint8_t *room = model_room(&rooms, &models[2]);                     // looked at word by word
@@ -287,19 +287,19 @@ static void test_who_points_into_another_room_stays(void **state)
     struct fake *one = make(&rooms, &devices[0], 1);
     struct fake *other = make(&rooms, &devices[1], 2);
     one->outside = rooms.area; // as if it were the start of its own
-    assert_null(sim_rooms_fold(&rooms, one));
+    assert_null(sim_rooms_fold(&rooms, one, NULL, 0));
     one->outside = &other->number;
-    assert_null(sim_rooms_fold(&rooms, one));
+    assert_null(sim_rooms_fold(&rooms, one, NULL, 0));
     assert_int_equal(rooms.taken, 2);
     one->outside = NULL;
-    struct sim_folded *folded = sim_rooms_fold(&rooms, one);
+    struct sim_folded *folded = sim_rooms_fold(&rooms, one, NULL, 0);
     assert_non_null(folded);
     one = sim_rooms_unfold(&rooms, folded); // not of the base that it was refused as
     is_whole_but(&devices[0], one, NULL);
-    folded = sim_rooms_fold(&rooms, one);
+    folded = sim_rooms_fold(&rooms, one, NULL, 0);
     assert_non_null(folded);
     memcpy(other, rooms.bases[0].bytes, ROOM_BYTES); // its base to the bit, as if it lay there
-    assert_null(sim_rooms_fold(&rooms, other));
+    assert_null(sim_rooms_fold(&rooms, other, NULL, 0));
     sim_rooms_forget(&rooms, folded);
     sim_rooms_done(&rooms);
     assert_int_equal(alloc.live, 0);
@@ -322,12 +322,12 @@ static void test_unlike_all_others(void **state)
         for (uint32_t k = 0; k < ROOM_BYTES; k++) {
             room[k] = (uint8_t)base_prng_next(&prng);
         }
-        folded[i] = sim_rooms_fold(&rooms, room);
+        folded[i] = sim_rooms_fold(&rooms, room, NULL, 0);
         assert_true((folded[i] != NULL) == (i < SIM_ROOM_BASES_MAX));
     }
     assert_int_equal(rooms.taken, 1);
     sim_rooms_forget(&rooms, folded[3]); // its base may be another's now
-    folded[3] = sim_rooms_fold(&rooms, rooms.area + rooms.room_bytes);
+    folded[3] = sim_rooms_fold(&rooms, rooms.area + rooms.room_bytes, NULL, 0);
     assert_non_null(folded[3]);
     for (uint32_t i = 0; i < SIM_ROOM_BASES_MAX; i++) {
         sim_rooms_forget(&rooms, folded[i]);
@@ -357,7 +357,7 @@ static void test_an_heir_and_searches_in_vain(void **state)
             kinds[i][k] = (uint8_t)base_prng_next(&prng);
         }
         memcpy(room, kinds[i], bytes);
-        bases[i] = sim_rooms_fold(&rooms, room);
+        bases[i] = sim_rooms_fold(&rooms, room, NULL, 0);
         assert_non_null(bases[i]);
     }
     struct sim_folded *folded = bases[2];
@@ -366,7 +366,7 @@ static void test_an_heir_and_searches_in_vain(void **state)
         uint8_t *room = sim_rooms_unfold(&rooms, folded);
         assert_memory_equal(room, kinds[round % 2 == 0 ? 2 : 9], bytes);
         memcpy(room, kinds[kind], bytes);
-        folded = sim_rooms_fold(&rooms, room);
+        folded = sim_rooms_fold(&rooms, room, NULL, 0);
         assert_non_null(folded);
         assert_true(sim_folded_bytes(folded) < 16);
         assert_int_equal(rooms.bases[11 - kind].heirs[0], kind);
@@ -374,7 +374,8 @@ static void test_an_heir_and_searches_in_vain(void **state)
     bases[2] = folded;
     uint8_t *twin = sim_rooms_take(&rooms);
     memcpy(twin, kinds[4], bytes);
-    struct sim_folded *other = sim_rooms_fold(&rooms, twin); // no other takes the place of its base
+    // No other takes the place of its base.
+    struct sim_folded *other = sim_rooms_fold(&rooms, twin, NULL, 0);
     assert_non_null(other);
     for (uint32_t round = 0; round < 600; round++) { // 700 bytes away from each
         uint8_t *room = sim_rooms_unfold(&rooms, bases[4]);
@@ -384,18 +385,78 @@ static void test_an_heir_and_searches_in_vain(void **state)
             room[bytes - 1 - k] ^= (uint8_t)(1 + round % 200);
         }
         memcpy(was, room, bytes);
-        bases[4] = sim_rooms_fold(&rooms, room);
+        bases[4] = sim_rooms_fold(&rooms, room, NULL, 0);
         assert_non_null(bases[4]);
         room = sim_rooms_unfold(&rooms, bases[4]);
         assert_memory_equal(room, was, bytes);
         memcpy(room, kinds[4], bytes);
-        bases[4] = sim_rooms_fold(&rooms, room);
+        bases[4] = sim_rooms_fold(&rooms, room, NULL, 0);
         assert_non_null(bases[4]);
     }
     assert_true(rooms.unsought_at > 0);
     sim_rooms_forget(&rooms, other);
     for (uint32_t i = 0; i < SIM_ROOM_BASES_MAX; i++) {
         sim_rooms_forget(&rooms, bases[i]);
+    }
+    sim_rooms_done(&rooms);
+    assert_int_equal(alloc.live, 0);
+}
+
+// Says where its state is: `used` bytes of the texts behind its numbers, and its marks at the end.
+static uint32_t spans_of(const struct fake *fake, size_t used, struct base_span out[2])
+{
+    const uint8_t *begin = (const uint8_t *)fake;
+    const size_t head = offsetof(struct fake, bytes);
+    out[0] = (struct base_span){begin, head + used};
+    out[1] = (struct base_span){begin + ROOM_BYTES - 8, 8};
+    return 2;
+}
+
+// What is not state is neither compared nor kept, and may point anywhere; what is comes back to the
+// byte, however much of it the base and who was in the room before had.
+static void test_state_alone_comes_back(void **state)
+{
+    (void)state;
+    struct test_alloc alloc;
+    struct sim_rooms rooms;
+    struct base_prng prng;
+    struct device devices[DEVICES] = {0};
+    uint8_t texts[DEVICES][ROOM_BYTES];
+    size_t used[DEVICES] = {0};
+    struct base_span spans[2];
+    test_alloc_init(&alloc, SIZE_MAX);
+    base_prng_seed(&prng, 23);
+    assert_int_equal(sim_rooms_init(&rooms, &alloc.port, ROOM_BYTES, ROOMS), BASE_OK);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        struct fake *fake = make(&rooms, &devices[i], i);
+        devices[i].fake = fake;
+        change(&devices[i], &prng);
+        devices[i].folded = sim_rooms_fold(&rooms, fake, spans, spans_of(fake, 0, spans));
+        assert_non_null(devices[i].folded);
+    }
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        uint32_t i = (uint32_t)base_prng_below(&prng, DEVICES);
+        struct device *device = &devices[i];
+        struct fake *fake = sim_rooms_unfold(&rooms, device->folded);
+        device->fake = fake;
+        is_whole(device, fake);
+        assert_memory_equal(fake->bytes, texts[i], used[i]);
+        size_t before = used[i];
+        used[i] = base_prng_below(&prng, 4) * 350;
+        for (size_t k = before; k < used[i]; k++) {
+            fake->bytes[k] = round % 3 == 0 ? (uint8_t)base_prng_next(&prng) : (uint8_t)i;
+        }
+        memcpy(texts[i], fake->bytes, used[i]);
+        change(device, &prng);
+        const void *stray = rooms.area + rooms.room_bytes + base_prng_below(&prng, ROOM_BYTES);
+        for (size_t k = 1536; k < 3000; k += sizeof(stray)) {
+            memcpy(fake->bytes + k, &stray, sizeof(stray));
+        }
+        device->folded = sim_rooms_fold(&rooms, fake, spans, spans_of(fake, used[i], spans));
+        assert_non_null(device->folded);
+    }
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        sim_rooms_forget(&rooms, devices[i].folded);
     }
     sim_rooms_done(&rooms);
     assert_int_equal(alloc.live, 0);
@@ -413,7 +474,7 @@ static void test_without_memory(void **state)
         assert_int_equal(status, allowed < 2 ? BASE_ERR_NOMEM : BASE_OK);
         if (status == BASE_OK) {
             struct fake *fake = make(&rooms, &device, 5);
-            assert_null(sim_rooms_fold(&rooms, fake));
+            assert_null(sim_rooms_fold(&rooms, fake, NULL, 0));
             is_whole(&device, fake);
         }
         sim_rooms_done(&rooms);
@@ -430,6 +491,7 @@ int main(void)
         cmocka_unit_test(test_who_points_into_another_room_stays),
         cmocka_unit_test(test_unlike_all_others),
         cmocka_unit_test(test_an_heir_and_searches_in_vain),
+        cmocka_unit_test(test_state_alone_comes_back),
         cmocka_unit_test(test_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
