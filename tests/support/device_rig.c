@@ -2,6 +2,7 @@
 // port. Aborts on errors of its own.
 #include "device_rig.h"
 
+#include "rest_spoil.h"
 #include "wire/delta_piece.h"
 #include "wire/profile.h"
 #include "wire/report.h"
@@ -414,7 +415,7 @@ static void pause_body(struct rig *rig, size_t at)
 {
     if (rig->pause_us > 0 && at >= rig->burst) {
         mem_clock_advance(&rig->port, rig->pause_us);
-        (void)dev_tick(rig->runtime, rig->port.clock.mono_us);
+        (void)tick(rig);
     }
 }
 
@@ -715,7 +716,7 @@ void rig_run(struct rig *rig, uint64_t us)
 {
     uint64_t end_us = rig->port.clock.mono_us + us;
     for (int step = 0; step < 100000 && !rig->port.killed; step++) {
-        uint64_t due_us = dev_tick(rig->runtime, rig->port.clock.mono_us);
+        uint64_t due_us = tick(rig);
         must(rig->port.killed || dev_validate(rig->runtime), "valid after tick");
         if (rig->port.killed) {
             return;
