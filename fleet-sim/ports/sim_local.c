@@ -148,8 +148,9 @@ static void offer(struct sim_local *local, struct sim_exchange *exchange,
         return;
     }
     uint8_t director[WIRE_STATEMENT_BYTES_MAX];
-    struct wire_offers offers = {.count = 2};
-    size_t capacity = sizeof(director) + sizeof(local->statement) + 64;
+    struct wire_offers offers = {.count = 2,
+                                 .metadata = sim_local_trust_brings(&local->trust, request)};
+    size_t capacity = sizeof(director) + sizeof(local->statement) + offers.metadata.size + 64;
     uint8_t *own = malloc(capacity);
     offers.items[0].envelope = director;
     offers.items[1].envelope = local->statement;

@@ -11,6 +11,8 @@
 
 #include <string.h>
 
+#define TIMESTAMP_VERSION 1 // there is one
+
 static struct wire_sha256 sha256(const void *bytes, size_t size)
 {
     const struct dev_crypto_port *crypto = dev_crypto_openssl();
@@ -115,7 +117,7 @@ static enum base_status timestamp_make(struct sim_local_trust *trust, struct bas
 {
     uint8_t payload[WIRE_STATEMENT_BYTES_MAX];
     size_t size = 0;
-    struct wire_timestamp timestamp = {.version = 1,
+    struct wire_timestamp timestamp = {.version = TIMESTAMP_VERSION,
                                        .issued_s = trust->now_s,
                                        .expires_s = trust->now_s + SIM_LOCAL_LIFE_S,
                                        .scenario_count = 1};
@@ -193,7 +195,8 @@ enum base_status sim_local_trust_director(const struct sim_local_trust *trust,
     uint8_t payload[WIRE_STATEMENT_BYTES_MAX];
     size_t size = 0;
     struct wire_ask ask;
-    struct wire_director director = {.issued_s = trust->now_s, .timestamp_version = 1, .count = 1};
+    struct wire_director director = {
+        .issued_s = trust->now_s, .timestamp_version = TIMESTAMP_VERSION, .count = 1};
     BASE_TRY(wire_ask_parse(request->nonce, &ask));
     BASE_TRY(wire_device_parse(request->device, &director.device_id));
     memcpy(director.nonce, ask.nonce, sizeof(director.nonce));
@@ -207,6 +210,17 @@ enum base_status sim_local_trust_director(const struct sim_local_trust *trust,
                                           .payload = payload,
                                           .payload_bytes = size},
                      out, capacity, out_size);
+}
+
+struct base_span sim_local_trust_brings(const struct sim_local_trust *trust,
+                                        const struct dev_request *request)
+{
+    size_t size = WIRE_NEXT_HEAD_BYTES + trust->timestamp_bytes + trust->snapshot_bytes;
+    struct wire_ask ask;
+    bool asked = wire_ask_parse(request->nonce, &ask) == BASE_OK &&
+                 (ask.flags & WIRE_ASK_FLAG_METADATA) != 0 &&
+                 ask.timestamp_version < TIMESTAMP_VERSION;
+    return asked ? (struct base_span){trust->next, size} : (struct base_span){0};
 }
 
 const uint8_t *sim_local_trust_meta(const struct sim_local_trust *trust, struct base_str path,

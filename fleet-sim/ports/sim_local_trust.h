@@ -56,6 +56,9 @@ BASE_NODISCARD enum base_status sim_local_trust_director(const struct sim_local_
                                                          const struct dev_request *request,
                                                          uint8_t *out, size_t capacity,
                                                          size_t *out_size);
+// What comes with that answer: timestamp and snapshot, where the device asks for what is new to it.
+struct base_span sim_local_trust_brings(const struct sim_local_trust *trust,
+                                        const struct dev_request *request);
 // Body for a path below /v1/meta/; NULL: there is none.
 const uint8_t *sim_local_trust_meta(const struct sim_local_trust *trust, struct base_str path,
                                     size_t *out_size);

@@ -90,6 +90,37 @@ def open_offers(data):
     return [reader.take(reader.varint()) for _ in range(reader.varint())]
 
 
+METADATA = 64  # flag of offers; 4 in a question
+
+
+def split_metadata(data):
+    """(offers without metadata, what comes next with them or nothing)"""
+    if not data[1] & METADATA:
+        return data, b""
+    reader = Reader(data)
+    reader.take(2)
+    reader.varint()
+    for _ in range(reader.varint()):
+        reader.take(reader.varint())
+    if data[1] & 32:
+        reader.take(17 * reader.varint())
+    front = data[:1] + bytes([data[1] & ~METADATA]) + data[2:reader.at]
+    brought = reader.take(reader.varint())
+    assert reader.at == len(data)
+    return front, brought
+
+
+def with_metadata(data, brought, size=None):
+    """Offers without metadata, and some; `size`: what they say it has."""
+    return data[:1] + bytes([data[1] | METADATA]) + data[2:] + varint(len(brought) if size is None else size) + brought
+
+
+def plain_question(text):
+    """The same question of a device that takes no metadata with the answer."""
+    data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    return base64.urlsafe_b64encode(bytes([data[0] & ~4]) + data[1:41]).decode().rstrip("=")
+
+
 def open_release(payload):
     reader = Reader(payload)
     out = {"kind": reader.number(1), "task": reader.take(reader.number(1)).decode(), "counter": reader.number(8)}
@@ -262,23 +293,24 @@ class Request:
     @property
     def nonce(self):
         text = self.headers.get("walle-nonce", "")
-        return base64.urlsafe_b64decode(text + "=")[1:33] if text else b""
+        return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))[1:33] if text else b""
 
     @property
     def order(self):
         """The one that would be followed."""
         text = self.headers.get("walle-nonce", "")
-        return int.from_bytes(base64.urlsafe_b64decode(text + "=")[33:], "little") + 1 if text else 0
+        return int.from_bytes(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))[33:41], "little") + 1 if text else 0
 
 
 class Evil:
     """`hook(request, forward)` answers (status, body) or None to forward; body may be an iterator of chunks. With `only`, requests
-    of these paths alone get here and all others go to the real gateway at full speed: for whole fleets."""
+    of these paths alone get here and all others go to the real gateway at full speed: for whole fleets. Unless it `brings`, the
+    real gateway is asked for no metadata with its answers, so that devices fetch it and all that can be done to a fetch can be done."""
     FORWARDED = ("walle-device", "walle-profile", "walle-nonce", "range", "content-type")
     RETURNED = ("content-type", "content-range", "retry-after", "etag")
 
     def __init__(self, stack, only=("/",)):
-        self.stack, self.hook, self.reports, self.requests = stack, None, [], []
+        self.stack, self.hook, self.reports, self.requests, self.brings = stack, None, [], [], False
         evil = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -339,8 +371,11 @@ class Evil:
         if request.method == "GET":
             command = [part for part in command if part not in ("--data-binary", "@-")]
         for name in self.FORWARDED:
-            if name in request.headers:
-                command += ["-H", f"{name}: {request.headers[name]}"]
+            value = request.headers.get(name)
+            if name == "walle-nonce" and value and not self.brings:
+                value = plain_question(value)
+            if value is not None:
+                command += ["-H", f"{name}: {value}"]
         run = subprocess.run(command, input=request.body, capture_output=True, timeout=60, check=False)
         head, _, body = run.stdout.partition(b"\r\n\r\n")
         lines = head.decode("latin-1").split("\r\n")

@@ -352,6 +352,108 @@ class Attacks(unittest.TestCase):
         type(self).expected += 1
         REFUSED.append(("endless data: a snapshot without end", "cut at the signed length"))
 
+    # ---- Metadata that comes with the answer to a check-in
+
+    def brought_hook(self, change):
+        """Answers that bring metadata are change(offers, timestamp's envelope, snapshot's envelope); and a list of them."""
+        def hook(request, forward):
+            if request.path != "/v1/checkin":
+                return None
+            status, _, body = forward()
+            front, brought = evil.split_metadata(body) if status == 200 else (body, b"")
+            if not brought:
+                return status, body
+            brings.append(1)
+            return 200, change(front, *evil.open_next(brought))
+        brings = []
+        return hook, brings
+
+    def run_brought(self, device, change):
+        """(output, log, what metadata it asked for) of a device whose every answer with metadata is changed."""
+        hook, brings = self.brought_hook(change)
+        self.evil.brings = True
+        self.addCleanup(setattr, self.evil, "brings", False)
+        output, log = self.run_device(device, hook)
+        self.assertTrue(brings, log)
+        return output, log, [request.path for request in self.evil.requests if request.path.startswith("/v1/meta/")]
+
+    def test_10b_metadata_is_brought(self):
+        """No attack: what comes with the answer is asked for by nobody."""
+        output, log, asked = self.run_brought("0000000000000b20", lambda front, stamp, snapshot: evil.with_metadata(
+            front, evil.next_answer(stamp, snapshot)))
+        self.assertIn('"version":3', output, log)
+        self.assertEqual(asked, [])
+
+    def test_10c_brought_lies_are_refused(self):
+        def signed(change):
+            def lie(front, stamp, snapshot):
+                fields = evil.open_timestamp(evil.open_envelope(stamp)[1])
+                change(fields)
+                stamp = self.key["timestamp"].envelope(evil.TIMESTAMP, evil.timestamp(fields))
+                return evil.with_metadata(front, evil.next_answer(stamp, snapshot))
+            return lie
+
+        def frozen(fields):
+            fields["issued_s"], fields["expires_s"] = int(time.time()) - 3600, int(time.time()) - 60
+        rows = (("a timestamp that ran out", signed(frozen), FROZEN, "(FROZEN)"),
+                ("a flipped bit of the timestamp", lambda front, stamp, snapshot: evil.with_metadata(
+                    front, evil.next_answer(stamp[:-1] + bytes([stamp[-1] ^ 1]), snapshot)), SIGNATURE, "(SIGNATURE)"),
+                ("a timestamp longer than the buffer", lambda front, *_: evil.with_metadata(
+                    front, bytes([2, 255, 255]) + bytes(8189)), TOO_LARGE, "(TOO_LARGE)"))
+        for i, (attack, lie, code, name) in enumerate(rows):
+            output, log, _ = self.run_brought(f"0000000000000b3{i}", lie)
+            self.refused("with a check-in's answer: " + attack, code, name, output, log)
+
+    def test_10d_brought_rollback(self):
+        self.run_device("0000000000000b40", None)
+        fresh = self.release(OTHER, 5, stages=OPEN)  # makes the gateway sign a newer timestamp
+        self.addCleanup(self.stack.walle, "rollout", "abort", fresh, "--reason", "enough")
+
+        def older(front, stamp, snapshot):
+            fields = evil.open_timestamp(evil.open_envelope(stamp)[1]) | {"version": 1}
+            stamp = self.key["timestamp"].envelope(evil.TIMESTAMP, evil.timestamp(fields))
+            return evil.with_metadata(front, evil.next_answer(stamp, snapshot))
+        output, log, asked = self.run_brought("0000000000000b40", older)
+        self.assertIn("/v1/meta/timestamp", asked, log)  # a worker might have been behind: it asks, and gets the true one
+        self.assertRegex(output, r"state shop/score active [0-9a-f]{64}", log)
+        type(self).expected += 1
+        REFUSED.append(("with a check-in's answer: an older timestamp", "asked for instead"))
+
+    def test_10e_what_cannot_be_used_is_asked_for(self):
+        """Other bytes for a snapshot, none, or an answer that is none: the device has the version in the end, by what it asked for."""
+        rows = (("another snapshot", lambda front, stamp, snapshot: evil.with_metadata(
+                    front, evil.next_answer(stamp, snapshot[:-1] + bytes([snapshot[-1] ^ 1])))),
+                ("no snapshot", lambda front, stamp, _: evil.with_metadata(front, evil.next_answer(stamp, b""))),
+                ("a snapshot without end", lambda front, stamp, _: evil.with_metadata(
+                    front, evil.next_answer(stamp, bytes(8189 - len(stamp))))))
+        for i, (attack, lie) in enumerate(rows):
+            output, log, asked = self.run_brought(f"0000000000000b5{i}", lie)
+            self.assertIn('"version":3', output, attack + log)
+            self.assertTrue(asked, attack)
+            type(self).expected += 1
+            REFUSED.append(("with a check-in's answer: " + attack, "asked for instead"))
+
+    def test_10f_an_answer_that_lies_about_its_size(self):
+        """It is none: the device follows nothing by it and asks again."""
+        rows = (("more than comes", lambda front, stamp, snapshot: evil.with_metadata(
+                    front, evil.next_answer(stamp, snapshot), size=4000)),
+                ("less than comes", lambda front, stamp, snapshot: evil.with_metadata(
+                    front, evil.next_answer(stamp, snapshot), size=100)),
+                ("none", lambda front, *_: evil.with_metadata(front, b"")),
+                ("over the limit", lambda front, *_: evil.with_metadata(front, bytes(20000))))
+        for i, (attack, lie) in enumerate(rows):
+            times = []
+
+            def once(*parts, lie=lie, times=times):
+                times.append(1)
+                return lie(*parts) if len(times) == 1 else evil.with_metadata(parts[0], evil.next_answer(*parts[1:]))
+            output, log, _ = self.run_brought(f"0000000000000b6{i}", once)
+            self.assertIn('"version":3', output, attack + log)
+            checkins = [request for request in self.evil.requests if request.path == "/v1/checkin"]
+            self.assertGreater(len(checkins), 1, attack)
+            type(self).expected += 1
+            REFUSED.append(("with a check-in's answer: a size that says " + attack, "not taken"))
+
     def test_11_endless_content(self):
         served = []
 

@@ -48,7 +48,7 @@ struct rig {
     bool certified;         // ... each device shows a certificate of its own
     struct base_prng prng;
     const struct gw_signer_port *signer; // NULL: no roles
-    char nonce[WIRE_ASK_TEXT + 1];       // sent with check-ins; "": none
+    char nonce[WIRE_ASK_TEXT_MAX + 1];   // sent with check-ins; "": none
     uint16_t priority;                   // of rollouts made from now on
     const uint64_t *floors;              // of the stages of rig_rollout; NULL: 0
     struct pol_arm arm;

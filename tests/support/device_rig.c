@@ -333,8 +333,7 @@ static void serve_checkin(struct rig *rig, struct mem_exchange *exchange)
         answer_status(rig, exchange, 204);
         return;
     }
-    struct dev_response_head head = {.status = 200, .content_bytes = size};
-    mem_exchange_answer(&rig->port, rig->runtime, exchange, &head, (struct base_span){body, size});
+    rig_checkin_send(rig, exchange, (struct base_span){body, size});
 }
 
 static void ledger_add(struct rig *rig, const struct wire_report *report, uint32_t index)

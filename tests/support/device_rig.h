@@ -118,15 +118,17 @@ struct rig {
     size_t cut_from;     // all end with CLOSED after so many bytes at least ...
     size_t cut_to;       // ... and fewer than that; 0: none is cut
     struct base_prng cuts;
-    int blob_status;    // answer all blobs with this status
-    bool deltas;        // requests with a dictionary are answered with dcz
-    bool hold_deltas;   // requests with a dictionary are never answered
-    bool pieces;        // ... with wdelta, asked for or not
-    bool spoil_deltas;  // body misbehaviour above is for deltas only
-    int wrong_deltas;   // so many of them made with another dictionary
-    int large_deltas;   // so many padded to more than the content
-    int checkin_status; // answer check-ins with this status
-    int report_status;  // answer reports with this status
+    int blob_status;     // answer all blobs with this status
+    bool deltas;         // requests with a dictionary are answered with dcz
+    bool hold_deltas;    // requests with a dictionary are never answered
+    bool pieces;         // ... with wdelta, asked for or not
+    bool spoil_deltas;   // body misbehaviour above is for deltas only
+    int wrong_deltas;    // so many of them made with another dictionary
+    int large_deltas;    // so many padded to more than the content
+    int checkin_status;  // answer check-ins with this status
+    size_t checkin_step; // ... in pieces of so many bytes, and a tick between two; 0: in one
+    size_t checkin_cut;  // ... without the last so many bytes, and the connection is lost
+    int report_status;   // answer reports with this status
     uint32_t retry_after_s;
     bool say_no_length;
     size_t chunk;       // bytes per body callback; 0: all at once
@@ -188,6 +190,8 @@ void rig_run(struct rig *rig, uint64_t us);
 // What a check-in is answered with; 0: nothing.
 size_t rig_offers_encode(struct rig *rig, const struct mem_exchange *exchange, uint8_t *out,
                          size_t capacity);
+// The answer to a check-in as the knobs say: in one piece or in many, to its end or not.
+void rig_checkin_send(struct rig *rig, struct mem_exchange *exchange, struct base_span all);
 void rig_report_take(struct rig *rig, const uint8_t *bytes, size_t size); // into the ledger
 
 // ride_rig.c: the gateway's answer to a ride; `report_status` is that of its report.

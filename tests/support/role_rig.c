@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LIFE_S 86400u
+#define LIFE_S         86400u
+#define NEXT_BYTES_MAX 16384
 
 static void must(bool ok, const char *what)
 {
@@ -181,6 +182,48 @@ void role_release(struct role_rig *roles, const struct rig_statement *statement)
 
 // ---- Serving
 
+static size_t serve_snapshot(struct role_rig *roles, uint8_t *out, size_t capacity)
+{
+    size_t size = make_snapshot(roles, out, capacity);
+    out[size / 2] ^= roles->other_bytes ? 1 : 0;
+    if (roles->longer_snapshots > 0) {
+        roles->longer_snapshots--;
+        out[size++] = 0;
+    }
+    return size;
+}
+
+// Root `version`; when there is none yet timestamp and, when it is named, snapshot.
+static size_t make_next(struct role_rig *roles, uint64_t version, bool named,
+                        uint8_t bytes[NEXT_BYTES_MAX])
+{
+    size_t size = 0;
+    if (version <= roles->root_count) {
+        size = roles->roots[version - 1].size;
+        memcpy(bytes, roles->roots[version - 1].bytes, size);
+    } else {
+        size = make_timestamp(roles, bytes + WIRE_NEXT_HEAD_BYTES, 4200);
+        wire_next_head(size, bytes);
+        size += WIRE_NEXT_HEAD_BYTES;
+        size += named ? serve_snapshot(roles, bytes + size, 4200) : 0;
+    }
+    return roles->next_lie != NULL ? roles->next_lie(roles, bytes, size, NEXT_BYTES_MAX) : size;
+}
+
+// What the device would ask for next goes with the answer; of a lie, as much as there is room for.
+static void bring(struct role_rig *roles, const struct wire_ask *ask, struct wire_offers *offers)
+{
+    static uint8_t bytes[NEXT_BYTES_MAX];
+    bool newer =
+        ask->root_version < roles->root_count || ask->timestamp_version < roles->timestamp.version;
+    if (roles->brings && newer && (ask->flags & WIRE_ASK_FLAG_METADATA) != 0) {
+        size_t size = make_next(roles, ask->root_version + 1, offers->count > 0, bytes);
+        offers->metadata.data = bytes;
+        offers->metadata.size = size < WIRE_OFFERS_META_MAX ? size : WIRE_OFFERS_META_MAX;
+        roles->brought++;
+    }
+}
+
 static void direct(struct rig *rig, const struct mem_exchange *exchange, struct wire_offers *offers)
 {
     struct role_rig *roles = rig->roles;
@@ -197,6 +240,7 @@ static void direct(struct rig *rig, const struct mem_exchange *exchange, struct 
     size_t size = 0;
     must(wire_ask_parse(base_str_of(exchange->nonce), &ask) == BASE_OK, "question");
     roles->asked_for_lease += (ask.flags & WIRE_ASK_FLAG_LEASE) != 0 ? 1 : 0;
+    bring(roles, &ask, offers);
     memcpy(director.nonce, ask.nonce, sizeof(director.nonce));
     director.order = ask.order + 1 + roles->order_off;
     for (uint32_t i = 0; i < offers->count && !roles->unnamed; i++) {
@@ -237,20 +281,29 @@ static void answer(struct role_rig *roles, struct mem_exchange *exchange, int st
                         (struct base_span){bytes, size});
 }
 
-static size_t serve_snapshot(struct role_rig *roles, uint8_t *out, size_t capacity)
-{
-    size_t size = make_snapshot(roles, out, capacity);
-    out[size / 2] ^= roles->other_bytes ? 1 : 0;
-    if (roles->longer_snapshots > 0) {
-        roles->longer_snapshots--;
-        out[size++] = 0;
-    }
-    return size;
-}
-
 static bool is_open(const struct rig *rig, const struct mem_exchange *exchange, uint32_t id)
 {
     return !rig->port.killed && exchange->state == MEM_EXCHANGE_OPEN && exchange->id == id;
+}
+
+void rig_checkin_send(struct rig *rig, struct mem_exchange *exchange, struct base_span all)
+{
+    struct dev_response_head head = {.status = 200, .content_bytes = all.size};
+    uint32_t id = exchange->id;
+    must(rig->checkin_cut < all.size, "cut");
+    size_t end = all.size - rig->checkin_cut;
+    size_t step = rig->checkin_step > 0 ? rig->checkin_step : end;
+    dev_on_head(rig->runtime, id, &head);
+    for (size_t at = 0; at < end && is_open(rig, exchange, id); at += step) {
+        dev_on_body(rig->runtime, id, all.data + at, step < end - at ? step : end - at);
+        if (rig->checkin_step > 0) {
+            (void)dev_tick(rig->runtime, rig->port.clock.mono_us);
+        }
+    }
+    if (is_open(rig, exchange, id)) {
+        mem_exchange_end(&rig->port, rig->runtime, exchange,
+                         rig->checkin_cut > 0 ? BASE_ERR_CLOSED : BASE_OK);
+    }
 }
 
 // The answer as its knobs say: in one piece or byte by byte, to its end or not.
@@ -278,30 +331,18 @@ static void next_send(struct role_rig *roles, struct mem_exchange *exchange, str
 // All that comes next: a root, or timestamp and snapshot.
 static void serve_next(struct role_rig *roles, struct mem_exchange *exchange)
 {
-    uint8_t bytes[16384];
+    uint8_t bytes[NEXT_BYTES_MAX];
     struct base_str text = base_str_of(exchange->path + sizeof("/v1/meta/next/") - 1);
     const char *slash = memchr(text.data, '/', text.size);
     uint64_t version = 0;
     text.size = slash != NULL ? (size_t)(slash - text.data) : text.size;
     must(base_str_u64(text, &version) == BASE_OK && version > 0, "next path");
     must(slash == NULL || strcmp(slash, "/" ROLE_SCENARIO) == 0, "next scenario");
-    size_t size = 0;
     if (roles->apart || roles->next_status != 0) {
         answer(roles, exchange, roles->apart ? 404 : roles->next_status, NULL, 0);
         return;
     }
-    if (version <= roles->root_count) {
-        size = roles->roots[version - 1].size;
-        memcpy(bytes, roles->roots[version - 1].bytes, size);
-    } else {
-        size = make_timestamp(roles, bytes + WIRE_NEXT_HEAD_BYTES, 4200);
-        wire_next_head(size, bytes);
-        size += WIRE_NEXT_HEAD_BYTES;
-        size += slash != NULL ? serve_snapshot(roles, bytes + size, 4200) : 0;
-    }
-    if (roles->next_lie != NULL) {
-        size = roles->next_lie(roles, bytes, size, sizeof(bytes));
-    }
+    size_t size = make_next(roles, version, slash != NULL, bytes);
     next_send(roles, exchange, (struct base_span){bytes, size});
 }
 

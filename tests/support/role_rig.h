@@ -34,6 +34,7 @@ struct role_rig {
     int64_t ahead_s;           // gateway's and root signers' clock, before the device's
     uint64_t directed_version; // of the timestamp, as the director tells; 0: the true one
     bool apart;                // it knows no question for what comes next
+    bool brings;               // what comes next comes with answers to check-ins that ask for it
     int next_status;           // ... answers it so; 0: with 200
     // Lies.
     bool unnamed;           // the director's answer names nothing
@@ -47,7 +48,8 @@ struct role_rig {
     uint64_t said_version;  // of the snapshot itself; 0: as the timestamp says
     enum role_key meta_by;  // who signs timestamp and snapshot; ROLE_KEY_A (0): `online`
     uint32_t meta_failures; // so many requests for metadata end in CLOSED
-    // What is made of an answer with what comes next; NULL: it goes as it is.
+    // What is made of an answer with what comes next, or of what is brought; NULL: it goes as it
+    // is.
     size_t (*next_lie)(struct role_rig *roles, uint8_t *bytes, size_t size, size_t capacity);
     bool next_in_bytes; // it comes byte by byte
     bool next_hangs;    // it does not end
@@ -55,6 +57,7 @@ struct role_rig {
     // Seen.
     uint32_t meta_requests;
     uint32_t asked_for_lease;
+    uint32_t brought; // so many answers to check-ins came with metadata
 };
 
 // One root of keys A and B (both sign), release keys 0 and 1 (one for few, two for many devices,

@@ -57,11 +57,16 @@ struct dev_hints {
 void dev_checkin_by(struct dev_runtime *runtime, uint64_t due_us);
 // As soon as may be; a ride that is expected is waited for.
 void dev_checkin_soon(struct dev_runtime *runtime);
-// Begins a check-in: its profile is in `text`, its question, on a device with a root, in `nonce`
-// (else empty). TOO_LARGE: nothing has begun.
+// The question of a check-in: `text` is empty on a device without a root.
+struct dev_question {
+    bool takes_metadata; // the answer has room for it
+    char text[WIRE_ASK_TEXT_MAX + 1];
+};
+// Begins a check-in: its profile is in `text`, its question in `inout_question`, which says what
+// it is to ask for. TOO_LARGE: nothing has begun.
 BASE_NODISCARD enum base_status dev_checkin_begin(struct dev_runtime *runtime, char *text,
                                                   size_t capacity, size_t *out_size,
-                                                  char nonce[WIRE_ASK_TEXT + 1]);
+                                                  struct dev_question *inout_question);
 // Encodes the oldest outcomes that fit `capacity`, and notes which. NOT_FOUND: there is none;
 // TOO_LARGE; other codes: the oldest can never be sent.
 BASE_NODISCARD enum base_status dev_report_encode(struct dev_runtime *runtime, uint8_t *out,

@@ -110,6 +110,7 @@ static void request_failed(struct dev_runtime *runtime)
     struct dev_control *control = runtime->control;
     if (control->kind != DEV_CONTROL_REPORT) {
         dev_kept_drop(runtime); // what came of the answer is not all of it
+        dev_trust_metadata_drop(runtime);
     }
     runtime->stats.bad_requests++;
     uint32_t wait_ms =
@@ -141,16 +142,16 @@ static void request_start(struct dev_runtime *runtime, enum dev_control_kind kin
 }
 
 enum base_status dev_checkin_begin(struct dev_runtime *runtime, char *text, size_t capacity,
-                                   size_t *out_size, char nonce[WIRE_ASK_TEXT + 1])
+                                   size_t *out_size, struct dev_question *inout_question)
 {
     struct dev_control *control = runtime->control;
     base_assert(control->exchange == 0); // one at a time
     refusals_review(runtime);
     control->pairs_sent = control->pairs_wanted || runtime->task_count <= WIRE_PROFILE_INLINE_PAIRS;
     BASE_TRY(profile_encode(runtime, control->pairs_sent, text, capacity, out_size));
-    nonce[0] = '\0';
+    inout_question->text[0] = '\0';
     if (dev_trust_is_rooted(runtime)) {
-        dev_trust_ask(runtime, nonce);
+        dev_trust_ask(runtime, inout_question->takes_metadata, inout_question->text);
     }
     control->again_ms = UINT32_MAX; // this one is for all that was said so far
     dev_offers_start(&control->offers);
@@ -161,9 +162,9 @@ enum base_status dev_checkin_begin(struct dev_runtime *runtime, char *text, size
 static void checkin_start(struct dev_runtime *runtime, uint64_t now_us)
 {
     char text[PROFILE_TEXT_MAX];
-    char nonce[WIRE_ASK_TEXT + 1];
+    struct dev_question question = {.takes_metadata = true};
     size_t size = 0;
-    if (dev_checkin_begin(runtime, text, sizeof(text), &size, nonce) != BASE_OK) {
+    if (dev_checkin_begin(runtime, text, sizeof(text), &size, &question) != BASE_OK) {
         runtime->control->checkin_due_us = UINT64_MAX; // cannot happen: sizes are checked at init
         return;
     }
@@ -172,7 +173,7 @@ static void checkin_start(struct dev_runtime *runtime, uint64_t now_us)
         .path = BASE_STR("/v1/checkin"),
         .device = {runtime->settings.device_hex, WIRE_DEVICE_HEX},
         .profile = {text, size},
-        .nonce = base_str_of(nonce),
+        .nonce = base_str_of(question.text),
     };
     request_start(runtime, DEV_CONTROL_CHECKIN, &request, now_us);
 }
@@ -344,8 +345,16 @@ void dev_control_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t 
     }
     for (size_t at = 0; at < size;) {
         bool ready = false;
+        bool metadata = dev_offers_is_metadata(&control->offers);
+        size_t from = at;
         at += dev_offers_feed(&control->offers, bytes + at, size - at, &ready);
-        if (ready && wire_envelope_is_director(control->offers.bytes, control->offers.size)) {
+        if (metadata) {
+            dev_trust_metadata_add(runtime, bytes + from, at - from);
+        } else if (ready &&
+                   wire_envelope_is_director(control->offers.bytes, control->offers.size)) {
+            if ((control->offers.flags & WIRE_OFFER_FLAG_METADATA) != 0) {
+                dev_trust_metadata_begin(runtime);
+            }
             dev_trust_director(runtime, control->offers.bytes, control->offers.size);
         } else if (ready) {
             dev_offer_take(runtime, control->offers.bytes, control->offers.size,
@@ -413,6 +422,7 @@ static void checkin_done(struct dev_runtime *runtime)
         dev_offers_withdrawn(runtime, offers ? control->offers.flags : 0);
         dev_pull_leftovers(runtime);
     }
+    dev_trust_metadata_end(runtime);
 }
 
 void dev_report_done(struct dev_runtime *runtime)

@@ -47,7 +47,7 @@ enum base_status dev_ride_start(struct dev_runtime *runtime, struct dev_ride *ou
 {
     struct dev_control *control = runtime->control;
     uint64_t now_us = dev_now_us(runtime);
-    char nonce[WIRE_ASK_TEXT + 1];
+    struct dev_question question = {.takes_metadata = false}; // the answer comes in a header
     size_t used = 0;
     bool told_to_wait = control->retry_after_s > 0 && now_us < control->not_before_us;
     if (!runtime->booted || control->exchange != 0 || told_to_wait) {
@@ -55,7 +55,7 @@ enum base_status dev_ride_start(struct dev_runtime *runtime, struct dev_ride *ou
     }
     bool stored = dev_flush(runtime, now_us);
     enum base_status status = dev_checkin_begin(
-        runtime, out_ride->text, sizeof(out_ride->text) - WIRE_ASK_TEXT, &used, nonce);
+        runtime, out_ride->text, sizeof(out_ride->text) - WIRE_ASK_TEXT, &used, &question);
     if (status != BASE_OK) {
         runtime->stats.rides_too_large++;
         return status;
@@ -74,8 +74,8 @@ enum base_status dev_ride_start(struct dev_runtime *runtime, struct dev_ride *ou
     header_add(out_ride, BASE_STR("walle-device"),
                (struct base_str){runtime->settings.device_hex, WIRE_DEVICE_HEX});
     header_add(out_ride, BASE_STR("walle-profile"), (struct base_str){out_ride->text, used});
-    if (nonce[0] != '\0') {
-        memcpy(out_ride->text + used, nonce, WIRE_ASK_TEXT);
+    if (question.text[0] != '\0') {
+        memcpy(out_ride->text + used, question.text, WIRE_ASK_TEXT);
         header_add(out_ride, BASE_STR("walle-nonce"),
                    (struct base_str){out_ride->text + used, WIRE_ASK_TEXT});
         used += WIRE_ASK_TEXT;

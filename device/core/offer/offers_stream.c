@@ -28,11 +28,21 @@ static void phase_set(struct dev_offers_stream *stream, enum dev_offers_phase ph
     stream->phase = (uint8_t)phase;
 }
 
+// What follows the marks, or the last envelope.
+static enum dev_offers_phase phase_last(const struct dev_offers_stream *stream)
+{
+    bool metadata = (stream->flags & WIRE_OFFER_FLAG_METADATA) != 0;
+    return metadata ? DEV_OFFERS_META_SIZE : DEV_OFFERS_DONE;
+}
+
 // What follows an envelope, or the count of none.
 static enum dev_offers_phase phase_next(const struct dev_offers_stream *stream)
 {
     bool again = (stream->flags & WIRE_OFFER_FLAG_AGAIN) != 0;
-    return stream->left > 0 ? DEV_OFFERS_SIZE : again ? DEV_OFFERS_AGAIN_COUNT : DEV_OFFERS_DONE;
+    if (stream->left > 0) {
+        return DEV_OFFERS_SIZE;
+    }
+    return again ? DEV_OFFERS_AGAIN_COUNT : phase_last(stream);
 }
 
 // One byte of a LEB128 number of at most 32 bits; true when it is complete.
@@ -67,6 +77,11 @@ static void number_done(struct dev_offers_stream *stream)
         stream->fill = 0;
         phase_set(stream,
                   number == 0 || number > WIRE_AGAIN_MAX ? DEV_OFFERS_BROKEN : DEV_OFFERS_AGAIN);
+        break;
+    case DEV_OFFERS_META_SIZE:
+        stream->left = (uint32_t)number;
+        phase_set(stream, number == 0 || number > WIRE_OFFERS_META_MAX ? DEV_OFFERS_BROKEN
+                                                                       : DEV_OFFERS_META);
         break;
     default: // DEV_OFFERS_SIZE
         stream->size = (uint16_t)number;
@@ -109,18 +124,31 @@ static bool filled(struct dev_offers_stream *stream)
         return true;
     }
     phase_set(stream, DEV_OFFERS_DONE);
-    if (dev_offers_again(stream, marks) == 0) {
-        phase_set(stream, DEV_OFFERS_BROKEN);
-    }
+    bool good = dev_offers_again(stream, marks) > 0;
+    phase_set(stream, good ? phase_last(stream) : DEV_OFFERS_BROKEN);
     return false;
 }
 
-// Takes bytes of an answer that is not too long yet, up to the end of the next envelope.
+static void metadata_pass(struct dev_offers_stream *stream, size_t size)
+{
+    base_check(size <= stream->left);
+    stream->left -= (uint32_t)size;
+    phase_set(stream, stream->left > 0 ? DEV_OFFERS_META : DEV_OFFERS_DONE);
+}
+
+// Takes bytes of an answer that is not too long yet, up to the end of the next envelope, up to
+// metadata, or of that alone.
 static size_t feed(struct dev_offers_stream *stream, const uint8_t *bytes, size_t size,
                    bool *out_ready)
 {
     size_t at = 0;
-    while (at < size && stream->phase != DEV_OFFERS_BROKEN && !*out_ready) {
+    if (stream->phase == DEV_OFFERS_META) {
+        at = stream->left < size ? stream->left : size;
+        metadata_pass(stream, at);
+        return at;
+    }
+    while (at < size && stream->phase != DEV_OFFERS_BROKEN && stream->phase != DEV_OFFERS_META &&
+           !*out_ready) {
         if (stream->phase != DEV_OFFERS_ENVELOPE && stream->phase != DEV_OFFERS_AGAIN) {
             byte_take(stream, bytes[at++]);
             continue;
@@ -148,6 +176,11 @@ size_t dev_offers_feed(struct dev_offers_stream *stream, const uint8_t *bytes, s
         phase_set(stream, DEV_OFFERS_BROKEN);
     }
     return stream->phase == DEV_OFFERS_BROKEN && !*out_ready ? size : at;
+}
+
+bool dev_offers_is_metadata(const struct dev_offers_stream *stream)
+{
+    return stream->phase == DEV_OFFERS_META;
 }
 
 bool dev_offers_complete(const struct dev_offers_stream *stream)

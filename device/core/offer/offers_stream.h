@@ -1,6 +1,6 @@
 // Reads an answer to a check-in piece by piece (device/wire/trust/offer.h has the format), holding
-// one envelope at a time instead of the whole answer. It is complete when wire_offers_parse takes
-// it, and never otherwise.
+// one envelope at a time instead of the whole answer, and nothing of its metadata. It is complete
+// when wire_offers_parse takes it, and never otherwise.
 #ifndef DEV_OFFERS_STREAM_H
 #define DEV_OFFERS_STREAM_H
 
@@ -17,13 +17,15 @@ enum dev_offers_phase {
     DEV_OFFERS_ENVELOPE,
     DEV_OFFERS_AGAIN_COUNT,
     DEV_OFFERS_AGAIN,
+    DEV_OFFERS_META_SIZE,
+    DEV_OFFERS_META,
     DEV_OFFERS_DONE,
     DEV_OFFERS_BROKEN, // damaged or over a limit: nothing more is taken
 };
 
 struct dev_offers_stream {
     uint64_t number; // varint under way
-    uint32_t left;   // envelopes still to come
+    uint32_t left;   // envelopes still to come, then bytes of metadata
     uint32_t next_checkin_s;
     uint16_t size; // of the envelope under way, or of the marks
     uint16_t fill;
@@ -40,6 +42,9 @@ void dev_offers_start(struct dev_offers_stream *stream);
 // `size` of the stream are that envelope until the next call. Call again with what is left.
 size_t dev_offers_feed(struct dev_offers_stream *stream, const uint8_t *bytes, size_t size,
                        bool *out_ready);
+// The bytes that the next call takes, and does not keep, are metadata: all of them, unless the
+// stream is broken behind it.
+bool dev_offers_is_metadata(const struct dev_offers_stream *stream);
 // The whole answer came, and nothing behind it.
 bool dev_offers_complete(const struct dev_offers_stream *stream);
 // The marks of a complete answer: how many.

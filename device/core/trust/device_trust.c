@@ -1,6 +1,7 @@
 // Brings metadata on a device with a root: the root chain step by step until there is no next one,
 // then the timestamp, then the snapshot whose want began the cycle. The end of the chain, timestamp
-// and snapshot come in one answer; a gateway that does not know that question is asked for each.
+// and snapshot come in one answer, or with the check-in's that began the cycle; a gateway that does
+// not know that question is asked for each.
 // What comes is judged in trust_store.c; a step that fails leaves everything as it was, and a cycle
 // that brought something new is told to control, for offers may have been waiting for it.
 //
@@ -11,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "wire/trust/offer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -101,8 +103,8 @@ static void cycle_end(struct dev_runtime *runtime)
     }
 }
 
-// The network failed: the same step again, later.
-static void retry_later(struct dev_runtime *runtime)
+// Lets go of what is under way.
+static void stop(struct dev_runtime *runtime)
 {
     struct dev_trust *trust = runtime->trust;
     const struct dev_http_port *http = &runtime->ports->http;
@@ -110,6 +112,14 @@ static void retry_later(struct dev_runtime *runtime)
         http->cancel(http->ctx, trust->exchange);
         trust->exchange = 0;
     }
+    trust->brought = false;
+}
+
+// The network failed: the same step again, later.
+static void retry_later(struct dev_runtime *runtime)
+{
+    struct dev_trust *trust = runtime->trust;
+    stop(runtime);
     runtime->stats.bad_requests++;
     uint32_t wait_ms = dev_backoff_next(&trust->backoff, dev_random(runtime), 0);
     trust->not_before_us = dev_now_us(runtime) + wait_ms * 1000ull;
@@ -119,11 +129,7 @@ static void retry_later(struct dev_runtime *runtime)
 static void give_up(struct dev_runtime *runtime, const char *what, enum base_status status)
 {
     struct dev_trust *trust = runtime->trust;
-    const struct dev_http_port *http = &runtime->ports->http;
-    if (trust->exchange != 0) {
-        http->cancel(http->ctx, trust->exchange);
-        trust->exchange = 0;
-    }
+    stop(runtime);
     dev_trust_refused(runtime, what, status);
     // A release waits for what is too late: its gates are to hear of that now, not in five minutes.
     trust->changed = dev_trust_is_late(status) && !trust->late && trust->scenario_size > 0;
@@ -137,11 +143,7 @@ static void give_up(struct dev_runtime *runtime, const char *what, enum base_sta
 static void crossed(struct dev_runtime *runtime, const char *what, enum base_status status)
 {
     struct dev_trust *trust = runtime->trust;
-    const struct dev_http_port *http = &runtime->ports->http;
-    if (trust->exchange != 0) {
-        http->cancel(http->ctx, trust->exchange);
-        trust->exchange = 0;
-    }
+    stop(runtime);
     if (++trust->crossed > DEV_CROSSED_MAX) {
         give_up(runtime, what, status);
         return;
@@ -244,7 +246,7 @@ static bool snapshot_begin(struct dev_runtime *runtime)
 static void step(struct dev_runtime *runtime, uint64_t now_us)
 {
     struct dev_trust *trust = runtime->trust;
-    if (trust->work == NULL || runtime->dirty) {
+    if (trust->work == NULL || runtime->dirty || trust->brought) {
         return;
     }
     if (trust->exchange != 0 && now_us >= trust->deadline_us) {
@@ -270,19 +272,10 @@ static void step(struct dev_runtime *runtime, uint64_t now_us)
     }
 }
 
-static void stop(struct dev_runtime *runtime)
-{
-    const struct dev_http_port *http = &runtime->ports->http;
-    if (runtime->trust->exchange != 0) {
-        http->cancel(http->ctx, runtime->trust->exchange);
-        runtime->trust->exchange = 0;
-    }
-}
-
 static uint64_t due_us_of(const struct dev_runtime *runtime)
 {
     const struct dev_trust *trust = runtime->trust;
-    if (trust->work == NULL || runtime->dirty) {
+    if (trust->work == NULL || runtime->dirty || trust->brought) {
         return UINT64_MAX;
     }
     if (trust->exchange != 0) {
@@ -404,7 +397,7 @@ static enum base_status buffer_add(struct dev_trust *trust, const uint8_t **inou
             return BASE_ERR_TOO_LARGE;
         }
         size_t size = end - trust->fill < *inout_size ? end - trust->fill : *inout_size;
-        memcpy(trust->work->buffer + trust->fill, *inout_bytes, size);
+        memmove(trust->work->buffer + trust->fill, *inout_bytes, size); // where they were, perhaps
         trust->fill += size;
         *inout_bytes += size;
         *inout_size -= size;
@@ -421,8 +414,9 @@ static enum base_status body_add(struct dev_runtime *runtime, const uint8_t *byt
             next_timestamp_came(runtime);
         }
     }
-    if (trust->exchange == 0 || size == 0) {
-        return BASE_OK; // it was refused, or there is nothing behind it yet
+    bool refused = trust->exchange == 0 && !trust->brought;
+    if (refused || size == 0) {
+        return BASE_OK; // or there is nothing behind it yet
     }
     if (trust->phase == DEV_TRUST_SNAPSHOT) {
         BASE_TRY(snapshot_add(runtime, bytes, size));
@@ -547,6 +541,81 @@ static void end(struct dev_runtime *runtime, enum base_status status)
     }
 }
 
+// ---- With the answer to a check-in
+
+_Static_assert(WIRE_OFFERS_META_MAX <= WIRE_NEXT_HEAD_BYTES + WIRE_META_BYTES_MAX, "it fits");
+
+// Would a cycle ask for all that comes next, if it were to ask now?
+static bool may_come_next(const struct dev_runtime *runtime)
+{
+    const struct dev_trust *trust = runtime->trust;
+    return trust->work != NULL && !trust->lost && trust->exchange == 0 &&
+           (trust->phase == DEV_TRUST_IDLE || trust->phase == DEV_TRUST_NEXT) &&
+           dev_now_us(runtime) >= trust->not_before_us;
+}
+
+void dev_trust_metadata_begin(struct dev_runtime *runtime)
+{
+    runtime->trust->brought = may_come_next(runtime);
+    if (runtime->trust->brought) {
+        runtime->trust->fill = 0;
+    }
+}
+
+void dev_trust_metadata_add(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)
+{
+    struct dev_trust *trust = runtime->trust;
+    if (!trust->brought) {
+        return;
+    }
+    base_check(trust->fill <= sizeof(trust->work->buffer));
+    if (size > sizeof(trust->work->buffer) - trust->fill) {
+        trust->brought = false;
+        return;
+    }
+    memcpy(trust->work->buffer + trust->fill, bytes, size);
+    trust->fill += size;
+}
+
+void dev_trust_metadata_drop(struct dev_runtime *runtime)
+{
+    runtime->trust->brought = false;
+}
+
+// All of it is in the buffer: it is judged as if it had come in an answer to NEXT.
+static void brought_take(struct dev_runtime *runtime)
+{
+    struct dev_trust *trust = runtime->trust;
+    size_t size = trust->fill;
+    trust->steps = trust->phase == DEV_TRUST_IDLE ? 0 : trust->steps;
+    trust->phase = DEV_TRUST_NEXT;
+    trust->status = 200;
+    trust->window = 0;
+    trust->fill = 0;
+    body(runtime, trust->work->buffer, size);
+    if (!trust->brought) {
+        return; // refused
+    }
+    trust->brought = false;
+    if (trust->phase == DEV_TRUST_SNAPSHOT && trust->fill == 0) {
+        return; // it is missing, and did not come: it is asked for
+    }
+    answer_ended(runtime);
+}
+
+void dev_trust_metadata_end(struct dev_runtime *runtime)
+{
+    struct dev_trust *trust = runtime->trust;
+    bool whole = trust->brought && trust->fill > 0;
+    trust->brought = false;
+    // A root is news also to who misses nothing.
+    if (whole && may_come_next(runtime) &&
+        (trust->wanted || trust->work->buffer[0] != WIRE_NEXT_MARK)) {
+        trust->brought = true;
+        brought_take(runtime);
+    }
+}
+
 // ---- Doors
 
 static void init(struct dev_runtime *runtime, uint64_t first_us)
@@ -558,6 +627,7 @@ static void init(struct dev_runtime *runtime, uint64_t first_us)
     trust->wanted = false;
     trust->asked = false;
     trust->directed = false;
+    trust->brought = false;
     trust->not_before_us = 0;
     trust->look_not_before_us = 0;
     trust->scenario_size = 0;

@@ -18,6 +18,14 @@ bool dev_trust_is_late(enum base_status status);
 // brought first, and then the device asks again. Once per statement, and seldom.
 bool dev_trust_looks(struct dev_runtime *runtime, uint64_t mark);
 
+// Metadata that comes with the answer to a check-in, in place of the answer to the first request of
+// a cycle. It is kept until that answer is here whole (dev_trust_metadata_end) and taken only if a
+// cycle would ask now; if the answer fails it is dropped, and the cycle asks.
+void dev_trust_metadata_begin(struct dev_runtime *runtime);
+void dev_trust_metadata_add(struct dev_runtime *runtime, const uint8_t *bytes, size_t size);
+void dev_trust_metadata_end(struct dev_runtime *runtime);
+void dev_trust_metadata_drop(struct dev_runtime *runtime);
+
 // What is believed, for who shows it.
 struct dev_trust_view {
     uint64_t root_version;
@@ -30,8 +38,9 @@ void dev_trust_write(const struct dev_runtime *runtime, struct base_writer *writ
 void dev_trust_read(struct dev_runtime *runtime, struct base_reader *reader, bool ordered);
 
 // ---- trust_judge.c
-// Draws the nonce of a check-in and writes the header's value.
-void dev_trust_ask(struct dev_runtime *runtime, char text[WIRE_ASK_TEXT + 1]);
+// Draws the nonce of a check-in and writes the header's value; `metadata`: it may come with the
+// answer.
+void dev_trust_ask(struct dev_runtime *runtime, bool metadata, char text[WIRE_ASK_TEXT_MAX + 1]);
 // The first envelope of an answer: a director's answer to the question that is out.
 void dev_trust_director(struct dev_runtime *runtime, const uint8_t *bytes, size_t size);
 // May a release be followed, as far as director, timestamp and snapshot go? BUSY: metadata is to

@@ -15,11 +15,15 @@
 
 #include <string.h>
 
-void dev_trust_ask(struct dev_runtime *runtime, char text[WIRE_ASK_TEXT + 1])
+void dev_trust_ask(struct dev_runtime *runtime, bool metadata, char text[WIRE_ASK_TEXT_MAX + 1])
 {
     struct dev_trust *trust = runtime->trust;
     uint8_t lease = dev_lease_any(runtime) ? WIRE_ASK_FLAG_LEASE : 0;
-    struct wire_ask ask = {.flags = WIRE_ASK_FLAG_TREE | lease, .order = trust->order};
+    uint8_t brings = metadata ? WIRE_ASK_FLAG_METADATA : 0;
+    struct wire_ask ask = {.flags = WIRE_ASK_FLAG_TREE | lease | brings,
+                           .order = trust->order,
+                           .root_version = trust->root_version,
+                           .timestamp_version = trust->timestamp_version};
     base_assert(trust->work != NULL);
     for (size_t at = 0; at < WIRE_NONCE_BYTES; at += sizeof(uint64_t)) {
         uint64_t word = dev_random(runtime);
@@ -30,10 +34,11 @@ void dev_trust_ask(struct dev_runtime *runtime, char text[WIRE_ASK_TEXT + 1])
     trust->directed = false;
     trust->misdirected = false;
     trust->overdue = false;
+    trust->brought = false;
     trust->work->holds = false;
     trust->work->asked_us = dev_now_us(runtime);
     trust->work->asked_s = dev_clocks(runtime).own_s;
-    wire_ask_text(&ask, text);
+    (void)wire_ask_text(&ask, text);
 }
 
 struct director_times {
@@ -257,15 +262,16 @@ struct subject {
     uint64_t counter; // it is to be listed under; 0: what runs already need not be
 };
 
-// Metadata of the subject's scenario comes first. A cycle brings one snapshot; one that is not
-// taken does not keep the device from another, which goes before it.
+// Metadata of the subject's scenario comes first. A cycle brings one snapshot, that of the first
+// offer which waits; one that is not taken does not keep the device from another, which goes before
+// it.
 static void bring(struct dev_runtime *runtime, const struct subject *subject)
 {
     struct dev_trust *trust = runtime->trust;
     struct base_str scenario = wire_scenario_of(subject->task_name);
-    bool again = trust->untaken == base_hash64(scenario.data, scenario.size);
+    bool untaken = trust->untaken == base_hash64(trust->scenario, trust->scenario_size);
     trust->wanted = true;
-    if (trust->scenario_size == 0 || !again) {
+    if (trust->scenario_size == 0 || untaken) {
         base_check(scenario.size <= WIRE_SCENARIO_MAX);
         trust->scenario_size = (uint8_t)scenario.size;
         memcpy(trust->scenario, scenario.data, scenario.size);

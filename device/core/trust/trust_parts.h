@@ -63,6 +63,7 @@ struct dev_trust {
     bool misdirected; // it began with one that does not: what follows is not looked at
     bool directed;    // the answer under way began with a director's answer that holds
     bool asked;       // a nonce is out
+    bool brought;     // metadata comes with the answer to a check-in: `fill` bytes are here
     uint8_t nonce[WIRE_NONCE_BYTES];
     uint8_t scenario_size; // whose snapshot is missing; 0: none
     char scenario[WIRE_SCENARIO_MAX];

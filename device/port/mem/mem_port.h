@@ -62,7 +62,7 @@ struct mem_exchange {
     char path[MEM_PATH_MAX];
     char device[32];
     char profile[MEM_TEXT_MAX];
-    char nonce[WIRE_ASK_TEXT + 1];
+    char nonce[WIRE_ASK_TEXT_MAX + 1];
     char content_type[64];
     char idempotency_key[40];
     bool urgent;

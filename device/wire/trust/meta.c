@@ -12,6 +12,7 @@
 #include <string.h>
 
 _Static_assert(WIRE_ASK_TEXT == BASE_B64_ENCODED(WIRE_ASK_BYTES), "a question has one length");
+_Static_assert(WIRE_ASK_TEXT_MAX == BASE_B64_ENCODED(WIRE_ASK_BYTES_MAX), "... of each kind");
 
 bool wire_scenario_ok(struct base_str scenario)
 {
@@ -372,34 +373,52 @@ size_t wire_next_timestamp_bytes(const uint8_t head[WIRE_NEXT_HEAD_BYTES])
 
 // ---- The question
 
-void wire_ask_text(const struct wire_ask *ask, char out[WIRE_ASK_TEXT + 1])
+static bool asks_for_metadata(uint8_t flags)
 {
-    uint8_t bytes[WIRE_ASK_BYTES];
+    return (flags & WIRE_ASK_FLAG_METADATA) != 0;
+}
+
+size_t wire_ask_text(const struct wire_ask *ask, char *out)
+{
+    uint8_t bytes[WIRE_ASK_BYTES_MAX];
     struct base_writer writer;
     base_writer_init(&writer, bytes, sizeof(bytes));
     base_writer_u8(&writer, ask->flags);
     base_writer_bytes(&writer, ask->nonce, WIRE_NONCE_BYTES);
     base_writer_u64(&writer, ask->order);
-    base_assert(writer.status == BASE_OK && base_writer_size(&writer) == sizeof(bytes));
-    size_t size = base_b64_encode(bytes, sizeof(bytes), out);
-    base_assert(size == WIRE_ASK_TEXT);
+    if (asks_for_metadata(ask->flags)) {
+        base_writer_u64(&writer, ask->root_version);
+        base_writer_u64(&writer, ask->timestamp_version);
+    }
+    base_assert(writer.status == BASE_OK);
+    size_t size = base_b64_encode(bytes, base_writer_size(&writer), out);
+    base_assert(size == (asks_for_metadata(ask->flags) ? WIRE_ASK_TEXT_MAX : WIRE_ASK_TEXT));
     out[size] = '\0';
+    return size;
 }
 
 enum base_status wire_ask_parse(struct base_str text, struct wire_ask *out)
 {
-    uint8_t bytes[WIRE_ASK_BYTES];
+    uint8_t bytes[WIRE_ASK_BYTES_MAX];
+    struct wire_ask ask = {0};
     size_t size = 0;
-    if (text.size != WIRE_ASK_TEXT ||
-        base_b64_decode(text, bytes, sizeof(bytes), &size) != BASE_OK || size != sizeof(bytes) ||
-        (bytes[0] & ~WIRE_ASK_FLAGS_KNOWN) != 0) {
+    base_assert(out != NULL);
+    if ((text.size != WIRE_ASK_TEXT && text.size != WIRE_ASK_TEXT_MAX) ||
+        base_b64_decode(text, bytes, sizeof(bytes), &size) != BASE_OK ||
+        (bytes[0] & ~WIRE_ASK_FLAGS_KNOWN) != 0 ||
+        asks_for_metadata(bytes[0]) != (size == WIRE_ASK_BYTES_MAX)) {
         return BASE_ERR_INVALID;
     }
     struct base_reader reader;
-    base_reader_init(&reader, bytes, sizeof(bytes));
-    out->flags = base_reader_u8(&reader);
-    base_reader_copy(&reader, out->nonce, WIRE_NONCE_BYTES);
-    out->order = base_reader_u64(&reader);
+    base_reader_init(&reader, bytes, size);
+    ask.flags = base_reader_u8(&reader);
+    base_reader_copy(&reader, ask.nonce, WIRE_NONCE_BYTES);
+    ask.order = base_reader_u64(&reader);
+    if (asks_for_metadata(ask.flags)) {
+        ask.root_version = base_reader_u64(&reader);
+        ask.timestamp_version = base_reader_u64(&reader);
+    }
     BASE_TRY(base_reader_finish(&reader));
-    return out->order < UINT64_MAX ? BASE_OK : BASE_ERR_INVALID; // its answer has the next one
+    *out = ask;
+    return ask.order < UINT64_MAX ? BASE_OK : BASE_ERR_INVALID; // its answer has the next one
 }

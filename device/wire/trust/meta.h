@@ -8,7 +8,8 @@
 //   director  := u64 device_id, nonce[32], u64 order, u64 issued_s, u64 timestamp_version,
 //                u32 lease_s, varint count, count x { u64 task_id, varint counter, varint bytes,
 //                manifest[32] }, [marks (wire/trust/again.h)]
-//   ask       := u8 flags, nonce[32], u64 order
+//   ask       := u8 flags, nonce[32], u64 order, [flags & METADATA: u64 root_version,
+//                u64 timestamp_version]
 //   next      := u8 2, u16 bytes, timestamp's envelope, [snapshot's envelope]
 //
 // A scenario is a task's name before its first '/', "default" for a name without one. Its snapshot
@@ -31,10 +32,13 @@
 #define WIRE_DIRECTOR_ENTRIES_MAX    16 // and marks; fits an envelope of WIRE_STATEMENT_BYTES_MAX
 #define WIRE_NONCE_BYTES             32
 #define WIRE_ASK_BYTES               (1 + WIRE_NONCE_BYTES + 8)
-#define WIRE_ASK_TEXT                55    // base64url of it
+#define WIRE_ASK_TEXT                55 // base64url of it
+#define WIRE_ASK_BYTES_MAX           (WIRE_ASK_BYTES + 16)
+#define WIRE_ASK_TEXT_MAX            76    // ... with METADATA
 #define WIRE_ASK_FLAG_LEASE          0x01u // a version runs here on a lease: renew it
 #define WIRE_ASK_FLAG_TREE           0x02u // an answer may be one of many under a signature
-#define WIRE_ASK_FLAGS_KNOWN         (WIRE_ASK_FLAG_LEASE | WIRE_ASK_FLAG_TREE)
+#define WIRE_ASK_FLAG_METADATA       0x04u // metadata may come with the answer
+#define WIRE_ASK_FLAGS_KNOWN         (WIRE_ASK_FLAG_LEASE | WIRE_ASK_FLAG_TREE | WIRE_ASK_FLAG_METADATA)
 
 // Scenario of a task: a part of `task`, or "default". Empty when it is over WIRE_SCENARIO_MAX.
 struct base_str wire_scenario_of(struct base_str task);
@@ -146,10 +150,14 @@ struct wire_ask {
     uint8_t flags;
     uint8_t nonce[WIRE_NONCE_BYTES];
     uint64_t order; // of the last answer that the device followed; 0: none
+    // With METADATA: what is in force there. Else 0.
+    uint64_t root_version;
+    uint64_t timestamp_version;
 };
 
-// Exactly WIRE_ASK_TEXT characters and a NUL.
-void wire_ask_text(const struct wire_ask *ask, char out[WIRE_ASK_TEXT + 1]);
+// `out`: exactly WIRE_ASK_TEXT characters and a NUL, with METADATA WIRE_ASK_TEXT_MAX. Returns how
+// many.
+size_t wire_ask_text(const struct wire_ask *ask, char *out);
 // INVALID: size, alphabet, unknown flags.
 BASE_NODISCARD enum base_status wire_ask_parse(struct base_str text, struct wire_ask *out);
 

@@ -1,7 +1,7 @@
 // The offers codec: the gateway's answer to a check-in.
 //
-// The gateway encodes on its workers, the device parses in its loop. Envelopes are carried as they
-// are and borrowed from the input; nothing is allocated.
+// The gateway encodes on its workers, the device parses in its loop. Envelopes and metadata are
+// carried as they are and borrowed from the input; nothing is allocated.
 #include "wire/trust/offer.h"
 
 #include "base/check.h"
@@ -13,16 +13,22 @@ enum base_status wire_offers_encode(const struct wire_offers *offers, uint8_t *o
         return BASE_ERR_TOO_LARGE;
     }
     bool again = offers->again_count > 0;
+    bool metadata = offers->metadata.size > 0;
     if ((offers->flags & ~WIRE_OFFER_FLAGS_KNOWN) != 0 ||
-        ((offers->flags & WIRE_OFFER_FLAG_AGAIN) != 0 && !again)) {
+        ((offers->flags & WIRE_OFFER_FLAG_AGAIN) != 0 && !again) ||
+        ((offers->flags & WIRE_OFFER_FLAG_METADATA) != 0 && !metadata)) {
         return BASE_ERR_INVALID;
+    }
+    if (offers->metadata.size > WIRE_OFFERS_META_MAX) {
+        return BASE_ERR_TOO_LARGE;
     }
     _Static_assert(WIRE_OFFER_FLAGS_KNOWN <= UINT8_MAX, "the flags are a byte");
     struct base_writer writer;
     base_writer_init(&writer, out,
                      capacity < WIRE_OFFERS_BYTES_MAX ? capacity : WIRE_OFFERS_BYTES_MAX);
     base_writer_u8(&writer, WIRE_OFFER_VERSION);
-    base_writer_u8(&writer, (uint8_t)(offers->flags | (again ? WIRE_OFFER_FLAG_AGAIN : 0)));
+    base_writer_u8(&writer, (uint8_t)(offers->flags | (again ? WIRE_OFFER_FLAG_AGAIN : 0) |
+                                      (metadata ? WIRE_OFFER_FLAG_METADATA : 0)));
     base_writer_varint(&writer, offers->next_checkin_s);
     base_writer_varint(&writer, offers->count);
     for (uint32_t i = 0; i < offers->count; i++) {
@@ -38,6 +44,10 @@ enum base_status wire_offers_encode(const struct wire_offers *offers, uint8_t *o
     }
     if (again) {
         wire_again_write(&writer, offers->again, offers->again_count);
+    }
+    if (metadata) {
+        base_writer_varint(&writer, offers->metadata.size);
+        base_writer_bytes(&writer, offers->metadata.data, offers->metadata.size);
     }
     BASE_TRY(writer.status);
     *out_size = base_writer_size(&writer);
@@ -60,6 +70,21 @@ static enum base_status parse_items(struct base_reader *reader, struct wire_offe
         offers->items[i].envelope = base_reader_bytes(reader, (size_t)bytes);
         BASE_TRY(reader->status);
     }
+    return reader->status;
+}
+
+static enum base_status parse_metadata(struct base_reader *reader, struct base_span *out)
+{
+    uint64_t bytes = base_reader_varint(reader);
+    BASE_TRY(reader->status);
+    if (bytes == 0) {
+        return BASE_ERR_INVALID;
+    }
+    if (bytes > WIRE_OFFERS_META_MAX) {
+        return BASE_ERR_TOO_LARGE;
+    }
+    out->data = base_reader_bytes(reader, (size_t)bytes);
+    out->size = (size_t)bytes;
     return reader->status;
 }
 
@@ -93,6 +118,9 @@ enum base_status wire_offers_parse(const uint8_t *bytes, size_t size, struct wir
     BASE_TRY(parse_items(&reader, &offers));
     if ((flags & WIRE_OFFER_FLAG_AGAIN) != 0) {
         wire_again_read(&reader, offers.again, &offers.again_count);
+    }
+    if ((flags & WIRE_OFFER_FLAG_METADATA) != 0 && reader.status == BASE_OK) {
+        BASE_TRY(parse_metadata(&reader, &offers.metadata));
     }
     BASE_TRY(base_reader_finish(&reader));
     *out = offers;

@@ -411,6 +411,7 @@ bool gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checki
     out->flags = 0;
     out->count = 0;
     out->again_count = 0;
+    out->metadata = (struct base_span){0};
     out->next_checkin_s = next_checkin_s(core, &checkin->profile);
     uint64_t digest = checkin->profile.digest;
     if (!checkin->lease && gw_device_table_settled(core->table, checkin->device_id, digest,
@@ -501,7 +502,7 @@ static inline bool goes_by_another(const struct gw_core *core, const struct wire
 
 static size_t encoded_max(const struct wire_offers *offers)
 {
-    size_t size = 64 + (size_t)offers->again_count * WIRE_AGAIN_BYTES;
+    size_t size = 64 + (size_t)offers->again_count * WIRE_AGAIN_BYTES + offers->metadata.size;
     for (uint32_t i = 0; i < offers->count; i++) {
         size += offers->items[i].envelope_bytes + 10;
     }
@@ -529,7 +530,8 @@ enum base_status gw_checkin_ask(const struct gw_worker *worker, struct base_str 
         return BASE_OK;
     }
     if (wire_ask_parse(nonce, &checkin->ask) != BASE_OK) {
-        *out_problem = "walle-nonce: 55 characters of base64url expected, with a next order";
+        *out_problem = "walle-nonce: 55 characters of base64url expected, 76 with versions of "
+                       "metadata, and a next order";
         return BASE_ERR_INVALID;
     }
     checkin->asked = true;
@@ -591,6 +593,17 @@ enum gw_checkin_says gw_checkin_decide(struct gw_worker *worker, const struct gw
     return with_director(worker, checkin, director, out);
 }
 
+// What the device would ask for next comes with the director's answer, while there is room for it.
+static void bring_metadata(const struct gw_worker *worker, const struct gw_checkin *checkin,
+                           struct wire_offers *offers)
+{
+    offers->metadata = gw_director_metadata(worker->meta, &checkin->ask, offers);
+    size_t answer = may_be_batched(checkin) ? WIRE_ANSWER_BYTES_MAX : 0; // it is not there yet
+    if (encoded_max(offers) + answer > WIRE_OFFERS_BYTES_MAX) {
+        offers->metadata = (struct base_span){0};
+    }
+}
+
 void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 {
     struct gw_checkin checkin;
@@ -612,6 +625,9 @@ void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     bool batched = may_be_batched(&checkin);
     enum gw_checkin_says says =
         gw_checkin_decide(worker, &checkin, bytes_max, batched ? NULL : director, &offers);
+    if (says == GW_CHECKIN_OFFERS && checkin.asked && (batched || offers.count > 0)) {
+        bring_metadata(worker, &checkin, &offers); // else it is told an interval alone
+    }
     if (says == GW_CHECKIN_OFFERS && batched) {
         const struct gw_answer_ask ask = {.exchange = exchange,
                                           .device_id = checkin.device_id,

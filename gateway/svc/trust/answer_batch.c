@@ -2,7 +2,8 @@
 //
 // device/checkin_answer.c adds those of devices that understand a tree; the core signs them when
 // the transport's alarm goes off, or when a tree is full. What an answer needs until then lies in
-// its exchange's arena, and the plan whose statements it offers is held. Worker's thread.
+// its exchange's arena, and the plan whose statements it offers is held, and so is the metadata
+// that comes with it. Worker's thread.
 #include "svc/trust/answer_batch.h"
 
 #include "base/check.h"
@@ -21,6 +22,7 @@ struct gw_answer_wait {
     struct gw_answer_wait *next;
     struct gw_exchange *exchange; // whose arena this lies in
     struct gw_plan *plan;         // a reference
+    struct gw_meta *meta;         // ... when there is metadata in the offers; else NULL
     gw_answered_fn answered;
     struct wire_offers offers;
     size_t payload_bytes;
@@ -64,6 +66,7 @@ static void answered(struct gw_worker *worker, struct gw_answer_wait *wait, bool
     struct gw_exchange *exchange = wait->exchange;
     wait->answered(worker, exchange, good ? &wait->offers : NULL);
     gw_plan_unref(wait->plan);
+    gw_meta_unref(wait->meta);
     gw_exchange_finish(exchange); // and `wait` is gone
 }
 
@@ -189,6 +192,7 @@ void gw_answer_batch_add(struct gw_worker *worker, const struct gw_answer_ask *a
     *wait = (struct gw_answer_wait){
         .exchange = exchange,
         .plan = gw_plan_ref(worker->plan),
+        .meta = ask->offers->metadata.size > 0 ? gw_meta_ref(worker->meta) : NULL,
         .answered = ask->answered,
         .offers = *ask->offers,
         .payload_bytes = size,

@@ -23,7 +23,7 @@ struct gw_answer_ask {
     struct gw_exchange *exchange;
     uint64_t device_id;
     const struct wire_ask *ask;
-    const struct wire_offers *offers; // copied; its statements are the plan's
+    const struct wire_offers *offers; // copied; statements are the plan's, metadata the worker's
     gw_answered_fn answered;
 };
 

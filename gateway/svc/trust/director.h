@@ -161,6 +161,11 @@ BASE_NODISCARD enum base_status gw_director_answer(struct gw_worker *worker,
                                                    struct wire_offers *offers);
 // Does the device run something that must stop?
 bool gw_director_concerns(const struct gw_meta *meta, const struct wire_profile *profile);
+// What comes next for a device that asks for metadata with the answer: a newer root than it has,
+// or a newer timestamp with the snapshot of the first release of `offers`. Empty: nothing is newer,
+// or it is over WIRE_OFFERS_META_MAX. The bytes are the worker's metadata's.
+struct base_span gw_director_metadata(const struct gw_meta *meta, const struct wire_ask *ask,
+                                      const struct wire_offers *offers);
 // Anybody's: the metadata by name and version.
 void gw_meta_handle(struct gw_worker *worker, struct gw_exchange *exchange);
 

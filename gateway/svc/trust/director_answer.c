@@ -159,14 +159,28 @@ static struct gw_blob *find_snapshot(const struct gw_meta *meta, struct base_str
     return at < meta->scenario_count ? meta->snapshots[at] : NULL;
 }
 
-static struct gw_blob *find_root(const struct gw_meta *meta, struct base_str text)
+static struct gw_blob *root_of(const struct gw_meta *meta, uint64_t version)
 {
-    uint64_t version = 0;
-    if (base_str_u64(text, &version) != BASE_OK || version < meta->root_first ||
-        version - meta->root_first >= meta->root_count) {
+    if (version < meta->root_first || version - meta->root_first >= meta->root_count) {
         return NULL;
     }
     return meta->roots[version - meta->root_first];
+}
+
+static struct gw_blob *find_root(const struct gw_meta *meta, struct base_str text)
+{
+    uint64_t version = 0;
+    return base_str_u64(text, &version) == BASE_OK ? root_of(meta, version) : NULL;
+}
+
+// scenario_count: that of all but the snapshots.
+static struct gw_blob *next_of(const struct gw_meta *meta, uint64_t root_version, uint32_t scenario)
+{
+    struct gw_blob *root = root_of(meta, root_version);
+    if (root != NULL) {
+        return root;
+    }
+    return scenario < meta->scenario_count ? meta->next[scenario] : meta->next_alone;
 }
 
 static struct base_str behind(struct base_str path, const char *prefix)
@@ -189,11 +203,38 @@ static struct gw_blob *find_next(const struct gw_meta *meta, struct base_str tex
     if (base_str_u64(version, &number) != BASE_OK) {
         return NULL;
     }
-    struct gw_blob *root = find_root(meta, version);
-    if (root != NULL) {
-        return root;
+    return next_of(meta, number, scenario);
+}
+
+// Of the first release that is offered; scenario_count: there is none.
+static uint32_t offered_scenario(const struct gw_meta *meta, const struct wire_offers *offers)
+{
+    struct wire_envelope envelope;
+    struct wire_release release;
+    for (uint32_t i = 0; i < offers->count; i++) {
+        if (wire_envelope_parse(offers->items[i].envelope, offers->items[i].envelope_bytes,
+                                &envelope) == BASE_OK &&
+            envelope.type == WIRE_ENVELOPE_TYPE_RELEASE &&
+            wire_release_parse(envelope.payload, envelope.payload_bytes, &release) == BASE_OK) {
+            return find_scenario(meta, wire_scenario_of(release.task_name));
+        }
     }
-    return scenario < meta->scenario_count ? meta->next[scenario] : meta->next_alone;
+    return meta->scenario_count;
+}
+
+struct base_span gw_director_metadata(const struct gw_meta *meta, const struct wire_ask *ask,
+                                      const struct wire_offers *offers)
+{
+    uint64_t root_version = ask->root_version + 1; // 0 behind the last: there is none
+    bool newer =
+        meta->timestamp_version > ask->timestamp_version || root_of(meta, root_version) != NULL;
+    if ((ask->flags & WIRE_ASK_FLAG_METADATA) == 0 || !newer) {
+        return (struct base_span){0};
+    }
+    struct base_span out = {0};
+    struct gw_blob *next = next_of(meta, root_version, offered_scenario(meta, offers));
+    out.data = gw_blob_bytes(next, 0, &out.size);
+    return out.size <= WIRE_OFFERS_META_MAX ? out : (struct base_span){0};
 }
 
 void gw_meta_handle(struct gw_worker *worker, struct gw_exchange *exchange)

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/prng.h"
 
 static void marks_add(const struct wire_again *marks, uint32_t count, uint64_t *inout_sum)
 {
@@ -20,14 +21,19 @@ static bool stream_read(const uint8_t *data, size_t size, size_t chunk, uint64_t
 {
     struct dev_offers_stream stream;
     dev_offers_start(&stream);
+    uint64_t next = 0; // of the bytes of metadata
     *out_sum = 0;
     *out_count = 0;
     for (size_t at = 0; at < size;) {
         size_t step = chunk < size - at ? chunk : size - at;
         bool ready = false;
+        bool metadata = dev_offers_is_metadata(&stream);
         size_t taken = dev_offers_feed(&stream, data + at, step, &ready);
         base_check(taken > 0);
         base_check(taken <= step);
+        for (size_t i = 0; metadata && i < taken; i++) {
+            next = base_mix64(next ^ data[at + i]);
+        }
         at += taken;
         if (ready) {
             base_check(stream.size <= DEV_OFFERS_ENVELOPE_MAX);
@@ -37,6 +43,7 @@ static bool stream_read(const uint8_t *data, size_t size, size_t chunk, uint64_t
     }
     struct wire_again marks[WIRE_AGAIN_MAX];
     marks_add(marks, dev_offers_again(&stream, marks), out_sum);
+    *out_sum ^= dev_offers_complete(&stream) ? next : 0;
     return dev_offers_complete(&stream);
 }
 
@@ -58,7 +65,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             sum = base_hash64_seed(offers.items[i].envelope, offers.items[i].envelope_bytes, sum);
         }
         marks_add(offers.again, offers.again_count, &sum);
-        base_check(sum == sums[0]);
+        uint64_t next = 0;
+        for (size_t i = 0; i < offers.metadata.size; i++) {
+            next = base_mix64(next ^ offers.metadata.data[i]);
+        }
+        base_check((sum ^ next) == sums[0]);
     }
     return 0;
 }

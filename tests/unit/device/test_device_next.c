@@ -1,5 +1,6 @@
-// All metadata that comes next in one answer: what a device makes of it however it is cut, that it
-// judges what comes so as it judges what comes apart, and that it asks apart where it must.
+// All metadata that comes next in one answer, to a request for it or to the check-in that found it
+// missing: what a device makes of it however it is cut, that it judges what comes so as it judges
+// what comes apart, and that it asks where it must.
 #include "role_rig.h"
 
 #include "core/base/runtime.h"
@@ -18,10 +19,12 @@
 
 static struct role_rig roles;
 static struct rig *rig = &roles.rig;
+static bool brings; // what comes next comes with the answers to check-ins
 
 static int teardown(void **state)
 {
     (void)state;
+    brings = false;
     role_rig_done(&roles);
     return 0;
 }
@@ -47,6 +50,7 @@ static const struct dev_stats *stats(void)
 static void settled(void)
 {
     role_rig_init(&roles, 0);
+    roles.brings = brings;
     rig_version_add(rig, TASK, 1, 100, WIRE_RUNTIME_ABI, 0);
     rig_version_add(rig, TASK, 2, 200, WIRE_RUNTIME_ABI, 0);
     rig_boot(rig);
@@ -55,6 +59,8 @@ static void settled(void)
     assert_int_equal(rig_active(rig, TASK), 0);
     release(1, 2);
     roles.meta_requests = 0;
+    roles.brought = 0;
+    rig->checkins = 0;
 }
 
 static void expect_taken(uint32_t requests)
@@ -374,6 +380,222 @@ static void test_a_lost_connection_costs_time_only(void **state)
     }
 }
 
+// ---- With the answer to a check-in
+
+static void expect_brought(uint32_t requests)
+{
+    dev_checkin_now(rig->runtime);
+    rig_run(rig, 60 * SECOND_US);
+    assert_int_equal(roles.brought, 1);
+    assert_int_equal(rig->checkins, 1); // nothing was asked twice
+    assert_int_equal(rig->runtime->trust->order, 2);
+    expect_taken(requests);
+}
+
+static void test_no_request_however_it_is_cut(void **state)
+{
+    static const size_t steps[] = {0, 1, 7, 100, 1000};
+    (void)state;
+    brings = true;
+    settled();
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        rig->checkin_step = steps[i];
+        expect_brought(0);
+    }
+}
+
+// A device of a gateway that brings nothing asks, as does one whose metadata is too large for that.
+static void test_what_is_not_brought_is_asked_for(void **state)
+{
+    (void)state;
+    settled();
+    expect_taken(1);
+    roles.brings = false;
+    expect_taken(1);
+}
+
+static void test_first_of_the_new_roots_is_brought(void **state)
+{
+    (void)state;
+    brings = true;
+    settled();
+    for (uint32_t count = 1; count <= 3; count++) {
+        for (uint32_t i = 0; i < count; i++) {
+            role_root_add(&roles, ROLE_KEY_ONLINE, 0);
+        }
+        rig_checkin(rig);
+        assert_int_equal(rig->runtime->trust->root_version, 1 + count);
+        expect_taken(count); // the others, and what is behind them
+    }
+}
+
+// The director's answer does not hold under the root in force, and brings the one it does.
+static void test_root_of_other_keys_is_brought(void **state)
+{
+    (void)state;
+    brings = true;
+    settled();
+    role_root_add(&roles, ROLE_KEY_ONLINE2, 0);
+    rig_checkin(rig);
+    assert_int_equal(rig->runtime->trust->root_version, 2);
+    assert_int_equal(roles.meta_requests, 2); // what is behind it, and then the snapshot
+    assert_int_equal(rig_active(rig, TASK), 1);
+}
+
+// A root is taken by who misses nothing else.
+static void test_root_alone(void **state)
+{
+    (void)state;
+    brings = true;
+    settled();
+    rig_checkin(rig);
+    role_root_add(&roles, ROLE_KEY_ONLINE, 0);
+    rig_checkin(rig);
+    assert_int_equal(rig->runtime->trust->root_version, 2);
+    assert_int_equal(rig->runtime->trust->phase, DEV_TRUST_IDLE);
+    assert_int_equal(stats()->refused_metadata, 0);
+}
+
+static void test_brought_lies_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t (*lie)(struct role_rig *rig_roles, uint8_t *bytes, size_t size, size_t capacity);
+        enum base_status status;
+    } cases[] = {
+        {flip_timestamp, BASE_ERR_SIGNATURE},  {cut_in_timestamp, BASE_ERR_TRUNCATED},
+        {cut_in_head, BASE_ERR_TRUNCATED},     {no_timestamp, BASE_ERR_TRUNCATED},
+        {large_timestamp, BASE_ERR_TOO_LARGE}, {no_root, BASE_ERR_UNSUPPORTED},
+    };
+    brings = true;
+    settled();
+    for (size_t i = 0; i < 2 * (sizeof(cases) / sizeof(cases[0])); i++) {
+        roles.next_lie = cases[i / 2].lie;
+        rig->checkin_step = i % 2;
+        expect_refused(cases[i / 2].status);
+    }
+}
+
+// What is wrong with the snapshot costs what it costs in an answer to a request.
+static void test_another_snapshot_is_not_taken(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t (*lie)(struct role_rig *rig_roles, uint8_t *bytes, size_t size, size_t capacity);
+        uint32_t requests;
+    } cases[] = {
+        {flip_snapshot, 2},    {cut_snapshot, 2}, {longer_snapshot, 2},
+        {endless_snapshot, 2}, {no_snapshot, 1}, // it is missing, and no more
+    };
+    brings = true;
+    settled();
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        roles.next_lie = cases[i].lie;
+        expect_brought(cases[i].requests);
+    }
+}
+
+// A worker that is behind: timestamp and snapshot are asked for apart.
+static void test_older_timestamp_is_brought(void **state)
+{
+    (void)state;
+    brings = true;
+    settled();
+    roles.older_timestamps = 1;
+    expect_brought(2);
+    roles.older_timestamps = 100;
+    rig_checkin(rig);
+    assert_true(stats()->refused_metadata > 0);
+    assert_int_equal(stats()->refused_metadata_why, BASE_ERR_ROLLBACK);
+    assert_int_equal(rig_active(rig, TASK), 0);
+    roles.older_timestamps = 0;
+    rig_checkin(rig);
+    assert_int_equal(rig_active(rig, TASK), 1);
+}
+
+// Nothing is taken of an answer that is not whole, wherever it breaks off; the device asks.
+static void test_an_answer_that_breaks_off(void **state)
+{
+    (void)state;
+    brings = true;
+    settled();
+    uint64_t version = rig->runtime->trust->timestamp_version;
+    for (size_t cut = 1; cut < 700; cut += 33) {
+        rig->checkin_cut = cut;
+        rig->checkin_step = cut % 2;
+        roles.meta_failures = 1; // it asks at once
+        dev_checkin_now(rig->runtime);
+        rig_run(rig, 0);
+        assert_int_equal(roles.brought, 1);
+        assert_true(rig->runtime->trust->timestamp_version == version);
+        assert_int_equal(rig_active(rig, TASK), 0);
+        rig->checkin_cut = 0;
+        roles.brings = false;
+        rig_run(rig, 600 * SECOND_US);
+        assert_int_equal(rig_active(rig, TASK), 1);
+        assert_in_range(roles.meta_requests, 1, 2);
+        assert_int_equal(stats()->refused_metadata, 0);
+        role_rig_done(&roles);
+        settled();
+    }
+}
+
+// The snapshot is missing still when the next question goes out: nothing of the first answer is
+// followed, and what comes with the second is left to the request under way.
+static void test_another_question_meanwhile(void **state)
+{
+    (void)state;
+    brings = true;
+    settled();
+    roles.next_lie = no_snapshot;
+    roles.meta_failures = 1;
+    dev_checkin_now(rig->runtime);
+    rig_run(rig, 0);
+    assert_int_equal(roles.meta_requests, 1);
+    assert_int_equal(rig->runtime->trust->phase, DEV_TRUST_SNAPSHOT);
+    assert_int_equal(rig_active(rig, TASK), 0);
+    rig_offer_none(rig); // it was withdrawn
+    dev_checkin_now(rig->runtime);
+    rig_run(rig, 60 * SECOND_US);
+    assert_int_equal(rig_active(rig, TASK), 0);
+    assert_int_equal(rig->runtime->trust->phase, DEV_TRUST_IDLE);
+    assert_int_equal(stats()->refused_offers + stats()->refused_metadata, 0);
+}
+
+// A restart in the middle of the answer, and behind the timestamp.
+static void test_a_restart_meanwhile(void **state)
+{
+    (void)state;
+    brings = true;
+    settled();
+    roles.next_lie = no_snapshot;
+    roles.meta_failures = 1;
+    dev_checkin_now(rig->runtime);
+    rig_run(rig, 0);
+    assert_int_equal(rig->runtime->trust->phase, DEV_TRUST_SNAPSHOT);
+    rig_kill(rig);
+    rig_boot(rig);
+    assert_int_equal(rig->runtime->trust->phase, DEV_TRUST_IDLE);
+    roles.next_lie = NULL;
+    rig_checkin(rig);
+    assert_int_equal(rig_active(rig, TASK), 1);
+    assert_int_equal(stats()->refused_metadata, 0);
+}
+
+// What nobody asked for: an answer whose director's answer does not hold brings nothing.
+static void test_nothing_is_brought_by_an_answer_that_fails(void **state)
+{
+    (void)state;
+    brings = true;
+    settled();
+    uint64_t version = rig->runtime->trust->timestamp_version;
+    roles.order_off = 1;
+    rig_checkin(rig);
+    assert_true(rig->runtime->trust->timestamp_version == version);
+    assert_int_equal(roles.meta_requests, 0);
+    assert_int_equal(rig_active(rig, TASK), 0);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_teardown(name, teardown)
@@ -386,6 +608,18 @@ int main(void)
         CASE(test_lies_are_refused),
         CASE(test_another_snapshot_is_asked_for_apart),
         CASE(test_a_lost_connection_costs_time_only),
+        CASE(test_no_request_however_it_is_cut),
+        CASE(test_what_is_not_brought_is_asked_for),
+        CASE(test_first_of_the_new_roots_is_brought),
+        CASE(test_root_of_other_keys_is_brought),
+        CASE(test_root_alone),
+        CASE(test_brought_lies_are_refused),
+        CASE(test_another_snapshot_is_not_taken),
+        CASE(test_older_timestamp_is_brought),
+        CASE(test_an_answer_that_breaks_off),
+        CASE(test_another_question_meanwhile),
+        CASE(test_a_restart_meanwhile),
+        CASE(test_nothing_is_brought_by_an_answer_that_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

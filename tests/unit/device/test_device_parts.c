@@ -135,16 +135,23 @@ static void test_offers_stream_agrees_with_the_wire(void **state)
     offers.again_count = 2;
     offers.again[0] = (struct wire_again){3, 4, 5};
     offers.again[1] = (struct wire_again){6, 7, 8};
+    offers.metadata = (struct base_span){(const uint8_t *)"what comes next", 15};
     assert_int_equal(wire_offers_encode(&offers, body, sizeof(body), &size), BASE_OK);
     for (size_t chunk = 1; chunk <= size; chunk = chunk * 3 + 1) {
         struct dev_offers_stream stream;
         uint32_t seen = 0;
+        char next[16] = {0};
         dev_offers_start(&stream);
         for (size_t at = 0; at < size; at += chunk) {
             size_t step = chunk < size - at ? chunk : size - at;
             for (size_t done = 0; done < step;) {
                 bool ready = false;
-                done += dev_offers_feed(&stream, body + at + done, step - done, &ready);
+                bool metadata = dev_offers_is_metadata(&stream);
+                const uint8_t *from = body + at + done;
+                size_t taken = dev_offers_feed(&stream, from, step - done, &ready);
+                done += taken;
+                assert_false(metadata && (ready || taken > 15 - strlen(next)));
+                (void)strncat(next, (const char *)from, metadata ? taken : 0);
                 if (ready) {
                     assert_int_equal(stream.size, offers.items[seen].envelope_bytes);
                     assert_memory_equal(stream.bytes, envelopes[seen], stream.size);
@@ -154,7 +161,8 @@ static void test_offers_stream_agrees_with_the_wire(void **state)
         }
         assert_int_equal(seen, 4);
         assert_true(dev_offers_complete(&stream));
-        assert_int_equal(stream.flags, 2 | WIRE_OFFER_FLAG_AGAIN);
+        assert_string_equal(next, "what comes next");
+        assert_int_equal(stream.flags, 2 | WIRE_OFFER_FLAG_AGAIN | WIRE_OFFER_FLAG_METADATA);
         struct wire_again marks[WIRE_AGAIN_MAX];
         assert_int_equal(dev_offers_again(&stream, marks), 2);
         assert_true(marks[0].task_id == 3 && marks[0].rollout_id == 4 && marks[0].attempt == 5);
@@ -201,6 +209,7 @@ static void test_both_readers_take_the_same_answers(void **state)
         for (uint32_t i = 0; i < offers.again_count; i++) {
             offers.again[i] = (struct wire_again){i, 1 + base_prng_below(&prng, 9), 1};
         }
+        offers.metadata = (struct base_span){envelopes[0], (size_t)base_prng_below(&prng, 3) * 40};
         assert_int_equal(wire_offers_encode(&offers, body, sizeof(body), &size), BASE_OK);
         for (uint64_t changes = base_prng_below(&prng, 3); changes > 0; changes--) {
             size_t head = size < 12 || base_prng_below(&prng, 4) == 0 ? size : 12;

@@ -23,7 +23,7 @@ struct asker {
     struct rig_device device;
     struct rig_exchange exchange;
     struct wire_ask ask;
-    char nonce[WIRE_ASK_TEXT + 1];
+    char nonce[WIRE_ASK_TEXT_MAX + 1];
     char id[WIRE_DEVICE_HEX + 1];
     char profile[WIRE_PROFILE_TEXT_MAX];
 };

@@ -239,6 +239,10 @@ static void offers_are_what_the_codec_writes(void **state)
     size_t size = 0;
     assert_int_equal(wire_offers_encode(&offers, bytes, sizeof bytes, &size), BASE_OK);
     expect("offers", bytes, size);
+    const uint8_t next[] = {WIRE_NEXT_MARK, 3, 0, 't', 't', 't', 's', 's'};
+    const struct wire_offers brings = {.metadata = {next, sizeof next}};
+    assert_int_equal(wire_offers_encode(&brings, bytes, sizeof bytes, &size), BASE_OK);
+    expect("offers-metadata", bytes, size);
 }
 
 static size_t make_attrs(uint8_t *out)
@@ -416,9 +420,15 @@ static void online_metadata_is_what_the_codecs_write(void **state)
     expect("answer", shared, shared_size);
 
     struct wire_ask ask = {.flags = WIRE_ASK_FLAG_LEASE, .order = 3};
-    char header[WIRE_ASK_TEXT + 32] = "\nwalle-nonce: ";
+    char header[WIRE_ASK_TEXT_MAX + 32] = "\nwalle-nonce: ";
+    char *text = header + strlen(header);
     memset(ask.nonce, 0x77, sizeof ask.nonce);
-    wire_ask_text(&ask, header + strlen(header));
+    wire_ask_text(&ask, text);
+    assert_non_null(strstr(page, header));
+    ask.flags = WIRE_ASK_FLAG_TREE | WIRE_ASK_FLAG_METADATA;
+    ask.root_version = 1;
+    ask.timestamp_version = 9;
+    wire_ask_text(&ask, text);
     assert_non_null(strstr(page, header));
 
     uint8_t payload[8];
@@ -475,14 +485,23 @@ static void every_example_parses(void **state)
     static const struct {
         const char *name;
         wire_check_fn check;
-    } rows[] = {{"attrs", wire_check_attrs},       {"profile", wire_check_profile},
-                {"manifest", wire_check_manifest}, {"release", wire_check_release},
-                {"shadow", wire_check_release},    {"envelope", wire_check_envelope},
-                {"offers", wire_check_offers},     {"enrolment", wire_check_enrolment},
-                {"report", wire_check_report},     {"root", wire_check_root},
-                {"snapshot", wire_check_snapshot}, {"timestamp", wire_check_timestamp},
-                {"director", wire_check_director}, {"exclusive", wire_check_exclusive},
-                {"proof", wire_check_proof},       {"stop", wire_check_envelope},
+    } rows[] = {{"attrs", wire_check_attrs},
+                {"profile", wire_check_profile},
+                {"manifest", wire_check_manifest},
+                {"release", wire_check_release},
+                {"shadow", wire_check_release},
+                {"envelope", wire_check_envelope},
+                {"offers", wire_check_offers},
+                {"enrolment", wire_check_enrolment},
+                {"offers-metadata", wire_check_offers},
+                {"report", wire_check_report},
+                {"root", wire_check_root},
+                {"snapshot", wire_check_snapshot},
+                {"timestamp", wire_check_timestamp},
+                {"director", wire_check_director},
+                {"exclusive", wire_check_exclusive},
+                {"proof", wire_check_proof},
+                {"stop", wire_check_envelope},
                 {"answer", wire_check_answer}};
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         struct block block;
@@ -608,6 +627,7 @@ static const struct limit limits[] = {
     LIMIT(WIRE_AGAIN_MAX),
     LIMIT(WIRE_OFFERS_BYTES_MAX),
     LIMIT(WIRE_OFFERS_HEADER_MAX),
+    LIMIT(WIRE_OFFERS_META_MAX),
     LIMIT(WIRE_REPORT_MAX),
     LIMIT(WIRE_CREDENTIAL_MAX),
     LIMIT(WIRE_REPORT_BYTES_MAX),

@@ -326,6 +326,41 @@ static void questions_have_one_form(void **state)
                      BASE_ERR_INVALID);
 }
 
+// With METADATA it has the two versions behind, and never without.
+static void questions_for_metadata(void **state)
+{
+    (void)state;
+    struct wire_ask ask = {.flags = WIRE_ASK_FLAG_METADATA | WIRE_ASK_FLAG_TREE,
+                           .order = 7,
+                           .root_version = UINT64_C(0x0123456789abcdef),
+                           .timestamp_version = UINT64_MAX};
+    struct wire_ask back;
+    char text[WIRE_ASK_TEXT_MAX + 2];
+    memset(ask.nonce, 0x5a, sizeof ask.nonce);
+    assert_int_equal(wire_ask_text(&ask, text), WIRE_ASK_TEXT_MAX);
+    assert_int_equal(strlen(text), WIRE_ASK_TEXT_MAX);
+    assert_int_equal(wire_ask_parse(base_str_of(text), &back), BASE_OK);
+    assert_memory_equal(back.nonce, ask.nonce, sizeof ask.nonce);
+    assert_true(back.flags == ask.flags && back.order == ask.order);
+    assert_true(back.root_version == ask.root_version);
+    assert_true(back.timestamp_version == ask.timestamp_version);
+    for (size_t size = 0; size < WIRE_ASK_TEXT_MAX; size++) {
+        assert_int_equal(wire_ask_parse((struct base_str){text, size}, &back), BASE_ERR_INVALID);
+    }
+    text[WIRE_ASK_TEXT_MAX] = 'A';
+    assert_int_equal(wire_ask_parse((struct base_str){text, WIRE_ASK_TEXT_MAX + 1}, &back),
+                     BASE_ERR_INVALID);
+    text[0] = 'A'; // the versions without the flag
+    assert_int_equal(wire_ask_parse((struct base_str){text, WIRE_ASK_TEXT_MAX}, &back),
+                     BASE_ERR_INVALID);
+    ask.flags = WIRE_ASK_FLAG_TREE;
+    assert_int_equal(wire_ask_text(&ask, text), WIRE_ASK_TEXT);
+    assert_int_equal(wire_ask_parse(base_str_of(text), &back), BASE_OK);
+    assert_true(back.root_version == 0 && back.timestamp_version == 0);
+    text[0] = 'B'; // the flag without the versions
+    assert_int_equal(wire_ask_parse(base_str_of(text), &back), BASE_ERR_INVALID);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -338,6 +373,7 @@ int main(void)
         cmocka_unit_test(directors_round_trip_and_survive_damage),
         cmocka_unit_test(a_stop_among_entries_is_bare),
         cmocka_unit_test(questions_have_one_form),
+        cmocka_unit_test(questions_for_metadata),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,6 +61,46 @@ static void marks_are_as_documented(void **state)
     }
 }
 
+// Metadata comes last, behind marks where there are some, and says itself that it is there.
+static void metadata_is_as_documented(void **state)
+{
+    (void)state;
+    struct wire_offers offers = {
+        .next_checkin_s = 5, .count = 1, .metadata = {(const uint8_t *)"\2\1", 2}};
+    offers.items[0].envelope = (const uint8_t *)"a";
+    offers.items[0].envelope_bytes = 1;
+    static const uint8_t wanted[] = {1, 64, 5, 1, 1, 'a', 2, 2, 1};
+    static uint8_t bytes[WIRE_OFFERS_BYTES_MAX];
+    static uint8_t most[WIRE_OFFERS_META_MAX + 1];
+    size_t size = 0;
+    struct wire_offers back;
+    assert_int_equal(wire_offers_encode(&offers, bytes, sizeof bytes, &size), BASE_OK);
+    assert_int_equal(size, sizeof wanted);
+    assert_memory_equal(bytes, wanted, sizeof wanted);
+    assert_int_equal(wire_offers_parse(wanted, sizeof wanted, &back), BASE_OK);
+    assert_int_equal(back.metadata.size, 2);
+    assert_memory_equal(back.metadata.data, "\2\1", 2);
+    offers.again_count = 2;
+    memcpy(offers.again, marks, sizeof marks);
+    assert_int_equal(wire_offers_encode(&offers, bytes, sizeof bytes, &size), BASE_OK);
+    assert_int_equal(bytes[1], WIRE_OFFER_FLAG_AGAIN | WIRE_OFFER_FLAG_METADATA);
+    assert_memory_equal(bytes + size - 3, "\2\2\1", 3);
+    assert_int_equal(wire_offers_parse(bytes, size, &back), BASE_OK);
+    assert_int_equal(back.again_count, 2);
+    assert_int_equal(back.metadata.size, 2);
+    for (size_t less = 1; less < size; less++) {
+        assert_int_equal(wire_offers_parse(bytes, size - less, &back), BASE_ERR_TRUNCATED);
+    }
+    offers.metadata = (struct base_span){most, WIRE_OFFERS_META_MAX};
+    assert_int_equal(wire_offers_encode(&offers, bytes, sizeof bytes, &size), BASE_OK);
+    assert_int_equal(wire_check_offers(bytes, size), BASE_OK);
+    offers.metadata.size++;
+    assert_int_equal(wire_offers_encode(&offers, bytes, sizeof bytes, &size), BASE_ERR_TOO_LARGE);
+    offers.metadata.size = 0;
+    offers.flags = WIRE_OFFER_FLAG_METADATA;
+    assert_int_equal(wire_offers_encode(&offers, bytes, sizeof bytes, &size), BASE_ERR_INVALID);
+}
+
 // One task has one mark, a mark is of a rollout, and the flag is there when marks are.
 static void marks_have_one_form(void **state)
 {
@@ -138,7 +178,15 @@ static void limits_hold(void **state)
         {4, {1, 0, 0, 0}, BASE_OK},
         {4, {2, 0, 0, 0}, BASE_ERR_UNSUPPORTED},
         {4, {1, 16, 0, 0}, BASE_OK},
-        {4, {1, 64, 0, 0}, BASE_ERR_INVALID},
+        {4, {1, 64, 0, 0}, BASE_ERR_TRUNCATED},
+        {4, {1, 128, 0, 0}, BASE_ERR_INVALID},
+        {5, {1, 64, 0, 0, 0}, BASE_ERR_INVALID},
+        {6, {1, 64, 0, 0, 2, 7}, BASE_ERR_TRUNCATED},
+        {7, {1, 64, 0, 0, 2, 7, 7}, BASE_OK},
+        {8, {1, 64, 0, 0, 2, 7, 7, 7}, BASE_ERR_INVALID},
+        {7, {1, 64, 0, 0, 0x82, 0, 7}, BASE_ERR_INVALID},      // not the shortest form
+        {7, {1, 64, 0, 0, 0x81, 0x40, 7}, BASE_ERR_TOO_LARGE}, // one more than WIRE_OFFERS_META_MAX
+        {7, {1, 64, 0, 0, 0x80, 0x40, 7}, BASE_ERR_TRUNCATED},
         {4, {1, 32, 0, 0}, BASE_ERR_TRUNCATED},
         {5, {1, 32, 0, 0, 0}, BASE_ERR_INVALID},
         {5, {1, 32, 0, 0, 17}, BASE_ERR_TOO_LARGE},
@@ -182,9 +230,17 @@ static void random_offers_round_trip_and_survive_damage(void **state)
                                                   (uint8_t)base_prng_below(&prng, 256)};
         }
         size_t size = 0;
-        assert_int_equal(wire_offers_encode(&offers, bytes, sizeof bytes, &size), BASE_OK);
+        offers.metadata.data = envelopes[0];
+        offers.metadata.size = round % 2 == 0 ? (size_t)base_prng_below(&prng, 900) : 0;
+        enum base_status status = wire_offers_encode(&offers, bytes, sizeof bytes, &size);
+        if (status == BASE_ERR_TOO_LARGE) { // all of it together
+            offers.metadata.size = 0;
+            status = wire_offers_encode(&offers, bytes, sizeof bytes, &size);
+        }
+        assert_int_equal(status, BASE_OK);
         struct wire_offers back;
         assert_int_equal(wire_offers_parse(bytes, size, &back), BASE_OK);
+        assert_int_equal(back.metadata.size, offers.metadata.size);
         assert_int_equal(back.count, offers.count);
         assert_int_equal(back.again_count, offers.again_count);
         for (uint32_t i = 0; i < offers.count; i++) {
@@ -203,6 +259,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_are_as_documented),
         cmocka_unit_test(marks_are_as_documented),
+        cmocka_unit_test(metadata_is_as_documented),
         cmocka_unit_test(marks_have_one_form),
         cmocka_unit_test(limits_hold),
         cmocka_unit_test(random_offers_round_trip_and_survive_damage),
