@@ -354,9 +354,12 @@ class Attacks(unittest.TestCase):
 
     # ---- Metadata that comes with the answer to a check-in
 
-    def brought_hook(self, change):
-        """Answers that bring metadata are change(offers, timestamp's envelope, snapshot's envelope); and a list of them."""
+    def brought_hook(self, change, fetched=False):
+        """Answers that bring metadata are change(offers, timestamp's envelope, snapshot's envelope); and a list of them. `fetched`:
+        who asks for it is given the same."""
         def hook(request, forward):
+            if fetched and request.path.startswith(evil.NEXT):
+                return 200, evil.split_metadata(change(evil.offers([]), *evil.open_next(forward()[2])))[1]
             if request.path != "/v1/checkin":
                 return None
             status, _, body = forward()
@@ -368,9 +371,9 @@ class Attacks(unittest.TestCase):
         brings = []
         return hook, brings
 
-    def run_brought(self, device, change):
+    def run_brought(self, device, change, fetched=False):
         """(output, log, what metadata it asked for) of a device whose every answer with metadata is changed."""
-        hook, brings = self.brought_hook(change)
+        hook, brings = self.brought_hook(change, fetched)
         self.evil.brings = True
         self.addCleanup(setattr, self.evil, "brings", False)
         output, log = self.run_device(device, hook)
@@ -401,7 +404,7 @@ class Attacks(unittest.TestCase):
                 ("a timestamp longer than the buffer", lambda front, *_: evil.with_metadata(
                     front, bytes([2, 255, 255]) + bytes(8189)), TOO_LARGE, "(TOO_LARGE)"))
         for i, (attack, lie, code, name) in enumerate(rows):
-            output, log, _ = self.run_brought(f"0000000000000b3{i}", lie)
+            output, log, _ = self.run_brought(f"0000000000000b3{i}", lie, fetched=True)
             self.refused("with a check-in's answer: " + attack, code, name, output, log)
 
     def test_10d_brought_rollback(self):
