@@ -24,10 +24,17 @@ struct gw_answer_wait {
     struct gw_plan *plan;         // a reference
     struct gw_meta *meta;         // ... when there is metadata in the offers; else NULL
     gw_answered_fn answered;
-    struct wire_offers offers;
-    size_t payload_bytes;
-    uint8_t payload[]; // of the director
+    // The offers, but for their arrays.
+    struct base_span metadata;
+    uint32_t next_checkin_s;
+    uint32_t payload_bytes;
+    uint8_t flags;
+    uint8_t count;
+    uint8_t again_count;
+    uint8_t tail[]; // the director's payload, then the offers' items and marks
 };
+
+_Static_assert(WIRE_OFFERS_MAX <= UINT8_MAX && WIRE_AGAIN_MAX <= UINT8_MAX, "counts are bytes");
 
 struct gw_answer_batch {
     struct gw_answer_wait *first; // who waits, in the order in which they came
@@ -60,11 +67,30 @@ static uint64_t now_us(const struct gw_worker *worker)
     return worker->core->clock.mono_us(worker->core->clock.ctx);
 }
 
-// The wait is over, with the answer in front of its offers or without one.
-static void answered(struct gw_worker *worker, struct gw_answer_wait *wait, bool good)
+static size_t items_bytes(const struct gw_answer_wait *wait)
+{
+    return wait->count * sizeof(((struct wire_offers *)0)->items[0]);
+}
+
+// As they were added.
+static void offers_of(const struct gw_answer_wait *wait, struct wire_offers *out)
+{
+    const uint8_t *items = wait->tail + wait->payload_bytes;
+    out->flags = wait->flags;
+    out->next_checkin_s = wait->next_checkin_s;
+    out->count = wait->count;
+    out->again_count = wait->again_count;
+    out->metadata = wait->metadata;
+    memcpy(out->items, items, items_bytes(wait));
+    memcpy(out->again, items + items_bytes(wait), wait->again_count * sizeof(out->again[0]));
+}
+
+// The wait is over, with the answer in front of its offers or (NULL) without one.
+static void answered(struct gw_worker *worker, struct gw_answer_wait *wait,
+                     const struct wire_offers *offers)
 {
     struct gw_exchange *exchange = wait->exchange;
-    wait->answered(worker, exchange, good ? &wait->offers : NULL);
+    wait->answered(worker, exchange, offers);
     gw_plan_unref(wait->plan);
     gw_meta_unref(wait->meta);
     gw_exchange_finish(exchange); // and `wait` is gone
@@ -77,8 +103,9 @@ struct signed_tree {
     struct wire_envelope envelope; // its payload is each answer's own
 };
 
-// False: no memory.
-static bool answer_put(const struct signed_tree *tree, struct gw_answer_wait *wait, uint32_t index)
+// In front of the offers. False: no memory.
+static bool answer_put(const struct signed_tree *tree, const struct gw_answer_wait *wait,
+                       uint32_t index, struct wire_offers *offers)
 {
     struct wire_sha256 path[WIRE_ANSWER_PATH_MAX];
     uint8_t payload[WIRE_ANSWER_BYTES_MAX];
@@ -89,7 +116,7 @@ static bool answer_put(const struct signed_tree *tree, struct gw_answer_wait *wa
                 .index = index,
                 .path = path,
                 .path_count = wire_tree_path(tree->nodes, tree->size, index, path)},
-        .director = {wait->payload, wait->payload_bytes},
+        .director = {wait->tail, wait->payload_bytes},
     };
     struct wire_envelope envelope = tree->envelope;
     envelope.payload = payload;
@@ -98,7 +125,7 @@ static bool answer_put(const struct signed_tree *tree, struct gw_answer_wait *wa
         wire_envelope_encode(&envelope, bytes, WIRE_ANSWER_BYTES_MAX, &size) != BASE_OK) {
         return false;
     }
-    gw_director_put_first(&wait->offers, bytes, size);
+    gw_director_put_first(offers, bytes, size);
     return true;
 }
 
@@ -113,7 +140,7 @@ static enum base_status tree_sign(struct gw_worker *worker, const struct gw_answ
     uint32_t size = 0;
     for (; first != NULL; first = first->next) {
         base_check(size < WIRE_ANSWERS_MAX);
-        wire_answer_leaf(&hasher, (struct base_span){first->payload, first->payload_bytes},
+        wire_answer_leaf(&hasher, (struct base_span){first->tail, first->payload_bytes},
                          &nodes[size++]);
     }
     wire_tree_build(&hasher, nodes, size);
@@ -133,7 +160,10 @@ static void sign_for(struct gw_worker *worker, struct gw_answer_wait *first)
     bool good = tree_sign(worker, first, &tree) == BASE_OK;
     for (uint32_t index = 0; first != NULL; index++) {
         struct gw_answer_wait *next = first->next;
-        answered(worker, first, good && answer_put(&tree, first, index));
+        struct wire_offers offers;
+        offers_of(first, &offers);
+        bool put = good && answer_put(&tree, first, index, &offers);
+        answered(worker, first, put ? &offers : NULL);
         first = next;
     }
 }
@@ -182,8 +212,13 @@ void gw_answer_batch_add(struct gw_worker *worker, const struct gw_answer_ask *a
     uint8_t payload[WIRE_STATEMENT_BYTES_MAX];
     size_t size = 0;
     enum base_status status = gw_director_payload(worker, ask, payload, &size);
-    struct gw_answer_wait *wait =
-        status == BASE_OK ? base_arena_alloc(exchange->arena, sizeof(*wait) + size) : NULL;
+    const struct wire_offers *offers = ask->offers;
+    size_t items = offers->count * sizeof(offers->items[0]);
+    size_t marks = offers->again_count * sizeof(offers->again[0]);
+    struct gw_answer_wait *wait = NULL;
+    if (status == BASE_OK) {
+        wait = base_arena_alloc(exchange->arena, sizeof(*wait) + size + items + marks);
+    }
     if (wait == NULL) {
         ask->answered(worker, exchange, NULL);
         gw_exchange_finish(exchange);
@@ -192,12 +227,18 @@ void gw_answer_batch_add(struct gw_worker *worker, const struct gw_answer_ask *a
     *wait = (struct gw_answer_wait){
         .exchange = exchange,
         .plan = gw_plan_ref(worker->plan),
-        .meta = ask->offers->metadata.size > 0 ? gw_meta_ref(worker->meta) : NULL,
+        .meta = offers->metadata.size > 0 ? gw_meta_ref(worker->meta) : NULL,
         .answered = ask->answered,
-        .offers = *ask->offers,
-        .payload_bytes = size,
+        .metadata = offers->metadata,
+        .next_checkin_s = offers->next_checkin_s,
+        .payload_bytes = (uint32_t)size,
+        .flags = offers->flags,
+        .count = (uint8_t)offers->count,
+        .again_count = (uint8_t)offers->again_count,
     };
-    memcpy(wait->payload, payload, size);
+    memcpy(wait->tail, payload, size);
+    memcpy(wait->tail + size, offers->items, items);
+    memcpy(wait->tail + size + items, offers->again, marks);
     *batch->last = wait;
     batch->last = &wait->next;
     batch->count++;
