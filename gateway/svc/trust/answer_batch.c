@@ -109,7 +109,7 @@ static bool answer_put(const struct signed_tree *tree, const struct gw_answer_wa
 {
     struct wire_sha256 path[WIRE_ANSWER_PATH_MAX];
     uint8_t payload[WIRE_ANSWER_BYTES_MAX];
-    uint8_t *bytes = base_arena_alloc(wait->exchange->arena, WIRE_ANSWER_BYTES_MAX);
+    uint8_t bytes[WIRE_ANSWER_BYTES_MAX];
     size_t size = 0;
     const struct wire_answer answer = {
         .way = {.leaves = tree->size,
@@ -120,12 +120,15 @@ static bool answer_put(const struct signed_tree *tree, const struct gw_answer_wa
     };
     struct wire_envelope envelope = tree->envelope;
     envelope.payload = payload;
-    if (bytes == NULL ||
-        wire_answer_encode(&answer, payload, sizeof(payload), &envelope.payload_bytes) != BASE_OK ||
-        wire_envelope_encode(&envelope, bytes, WIRE_ANSWER_BYTES_MAX, &size) != BASE_OK) {
+    if (wire_answer_encode(&answer, payload, sizeof(payload), &envelope.payload_bytes) != BASE_OK ||
+        wire_envelope_encode(&envelope, bytes, sizeof(bytes), &size) != BASE_OK) {
         return false;
     }
-    gw_director_put_first(offers, bytes, size);
+    const uint8_t *kept = base_arena_copy(wait->exchange->arena, bytes, size);
+    if (kept == NULL) {
+        return false;
+    }
+    gw_director_put_first(offers, kept, size);
     return true;
 }
 
