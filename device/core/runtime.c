@@ -293,7 +293,7 @@ static void trust_spans(const struct dev_runtime *runtime, struct spans *spans)
     const struct dev_trust *trust = runtime->trust;
     const struct dev_trust_work *work = trust->work;
     const struct dev_kept_offers *kept = runtime->kept_offers;
-    bool fetches = trust->phase != DEV_TRUST_IDLE || trust->exchange != 0;
+    bool fetches = trust->phase != DEV_TRUST_IDLE || trust->exchange != 0 || trust->brought;
     span_add(spans, work, fetches ? work->buffer + sizeof(work->buffer) : work->buffer);
     if (runtime->settings.born_root == &work->born) {
         span_add(spans, &work->born, &work->born + 1);

@@ -611,10 +611,8 @@ void dev_trust_metadata_end(struct dev_runtime *runtime)
     // A root is news also to who misses nothing.
     if (whole && may_come_next(runtime) &&
         (trust->wanted || trust->work->buffer[0] != WIRE_NEXT_MARK)) {
-        size_t size = trust->fill;
         trust->brought = true;
         brought_take(runtime);
-        memset(trust->work->buffer, 0, size); // a runtime that sleeps is kept without it
     }
 }
 
