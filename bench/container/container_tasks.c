@@ -10,8 +10,9 @@
 //                   ... of it, one after the other, until all of them ended
 //
 // Prints one line of JSON: runs, seconds, cpu_us of all threads for a run, p50_us and p99_us from
-// asked to answered, peak_kib of the process, the result, and of the hostile scripts how many there
-// were and how many ended as said.
+// asked to answered, pss_kib in the end and peak_kib of the process, the result, and of the hostile
+// scripts how many there were and how many ended as said. Scripts are compiled in processes of
+// their own, as a device has no compiler: what that needs is in no figure of memory.
 #include "base/error.h"
 #include "core/sched/run_sched.h"
 #include "device/device.h"
@@ -26,12 +27,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define SOURCE_MAX   (64 * 1024)
 #define TASKS_MAX    64u
-#define SAMPLES_MAX  4000000u
+#define FINE_US      1024u // waits below are told apart by the microsecond, others by 1/512 and less
+#define FINE_BITS    9u
+#define BUCKETS      (FINE_US + 22u * (1u << FINE_BITS)) // up to 2^32 us
 #define WARM_PERCENT 10u
 #define EVERY_US     20000u // a neighbour of hostile scripts
 #define RESULT_MAX   512u
@@ -58,7 +62,7 @@ static struct {
     bool again; // what ended is asked for at once
     uint64_t from_us;
     uint64_t until_us;
-    uint32_t *samples;
+    uint32_t waits[BUCKETS]; // from asked to answered, how many of each length
     size_t sample_count;
     size_t ended;    // of all runs that are no hostile ones
     double spent_us; // processor time before the first
@@ -88,25 +92,73 @@ static uint64_t now_us(void)
     return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
 }
 
-static struct program program_of(struct base_str source)
+static void whole_write(int fd, const uint8_t *bytes, size_t size)
+{
+    for (size_t at = 0; at < size;) {
+        ssize_t written = write(fd, bytes + at, size - at);
+        if (written <= 0) {
+            _exit(1);
+        }
+        at += (size_t)written;
+    }
+}
+
+static _Noreturn void compile_to(int fd, struct base_str source)
 {
     struct program program = {.size = 0};
     struct base_error error = {0};
     if (dev_vm_compile(source, BASE_STR("main.py"), &program.mpy, &program.size, &error) !=
         BASE_OK) {
-        die(error.text);
+        (void)fprintf(stderr, "container_tasks: %s\n", error.text);
+        _exit(1);
     }
+    whole_write(fd, program.mpy, program.size);
+    _exit(0);
+}
+
+static struct program program_of(struct base_str source)
+{
+    static uint8_t room[SOURCE_MAX];
+    struct program program = {.size = 0};
+    int ends[2] = {-1, -1};
+    int status = -1;
+    if (pipe(ends) != 0) {
+        die("no pipe");
+    }
+    pid_t child = fork();
+    if (child == 0) {
+        compile_to(ends[1], source);
+    }
+    (void)close(ends[1]);
+    ssize_t got = 1;
+    while (child > 0 && got > 0 && program.size < sizeof(room)) {
+        got = read(ends[0], room + program.size, sizeof(room) - program.size);
+        program.size += got > 0 ? (size_t)got : 0;
+    }
+    (void)close(ends[0]);
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0 ||
+        program.size == sizeof(room)) {
+        die("a script cannot be compiled");
+    }
+    program.mpy = malloc(program.size);
+    if (program.mpy == NULL) {
+        die("no memory");
+    }
+    memcpy(program.mpy, room, program.size);
     return program;
 }
 
-static struct program program_read(const char *path)
+// Each task's is another content, and looks at its input before all else: what it does from there
+// on is done in each run, and is in no image.
+static struct program program_read(const char *path, uint32_t index)
 {
     static char source[SOURCE_MAX];
-    static const char head[] = "import walle\n";
     static const char tail[] = "\nwalle.result(out)\n";
+    const char *np = strstr(path, "_np.py") != NULL ? "from walle import np\n" : "";
     FILE *file = fopen(path, "rb");
-    memcpy(source, head, sizeof(head) - 1);
-    size_t size = sizeof(head) - 1;
+    int head = snprintf(source, sizeof(source),
+                        "import walle\n%sasked = walle.input\ntask = %" PRIu32 "\n", np, index);
+    size_t size = head > 0 ? (size_t)head : 0;
     if (file == NULL) {
         die("cannot open the script");
     }
@@ -185,6 +237,27 @@ static void hostile_ended(const struct dev_task_end *end)
     }
 }
 
+// Its bucket, and the shortest wait in a bucket.
+static uint32_t bucket_of(uint64_t us)
+{
+    uint32_t bits = 0;
+    us = us < UINT32_MAX ? us : UINT32_MAX;
+    while (us >> bits >= FINE_US) {
+        bits++;
+    }
+    return bits == 0 ? (uint32_t)us
+                     : FINE_US + (bits - 1) * (1u << FINE_BITS) +
+                           (uint32_t)((us >> bits) - (1u << FINE_BITS));
+}
+
+static uint64_t us_of(uint32_t bucket)
+{
+    uint32_t above = bucket - FINE_US;
+    return bucket < FINE_US ? bucket
+                            : (uint64_t)((above & ((1u << FINE_BITS) - 1)) + (1u << FINE_BITS))
+                                  << ((above >> FINE_BITS) + 1);
+}
+
 static void calm_ended(struct task *task, const struct dev_task_end *end)
 {
     uint64_t ended_us = now_us();
@@ -199,8 +272,9 @@ static void calm_ended(struct task *task, const struct dev_task_end *end)
         die("a task gives another result beside others");
     }
     memcpy(bench.result, end->result.data, end->result.size);
-    if (task->asked_us >= bench.from_us && bench.sample_count < SAMPLES_MAX) {
-        bench.samples[bench.sample_count++] = (uint32_t)(ended_us - task->asked_us);
+    if (task->asked_us >= bench.from_us) {
+        bench.waits[bucket_of(ended_us - task->asked_us)]++;
+        bench.sample_count++;
     }
 }
 
@@ -273,9 +347,8 @@ static void begin(const char *script, uint32_t count, uint64_t ms)
     const struct wire_declaration declared = {.result_upload = WIRE_DECLARATION_NO_UPLOAD,
                                               .store_kib = 64};
     bench.base = event_base_new();
-    bench.samples = calloc(SAMPLES_MAX, sizeof(*bench.samples)); // paged in as it fills
     const struct posix_task_options options = {.base = bench.base, .woke = woke};
-    if (bench.base == NULL || bench.samples == NULL ||
+    if (bench.base == NULL ||
         wire_declaration_encode(&declared, bench.declaration, sizeof(bench.declaration),
                                 &bench.declaration_bytes) != BASE_OK ||
         posix_tasks_new(&options, places, &bench.pool, &error) != BASE_OK) {
@@ -284,29 +357,35 @@ static void begin(const char *script, uint32_t count, uint64_t ms)
     dev_sched_init(&bench.sched, &limits, malloc(dev_sched_bytes(&limits)));
     bench.count = count;
     for (uint32_t i = 0; i < count; i++) {
-        bench.tasks[i].program = program_read(script);
+        bench.tasks[i].program = program_read(script, i);
     }
     bench.spent_us = (double)clock() * 1e6 / CLOCKS_PER_SEC;
     bench.until_us = now_us() + 1000 * ms;
     bench.from_us = now_us() + 10 * WARM_PERCENT * ms;
 }
 
-static int by_size(const void *a, const void *b)
+// The wait that so many of a hundred are no longer than.
+static uint64_t wait_us(size_t percent)
 {
-    uint32_t x = *(const uint32_t *)a;
-    uint32_t y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
+    size_t left = bench.sample_count * percent / 100;
+    uint32_t at = 0;
+    while (at + 1 < BUCKETS && left >= bench.waits[at]) {
+        left -= bench.waits[at++];
+    }
+    return us_of(at);
 }
 
-// Not of getrusage: that counts what the process was before it became this program, too.
-static uint64_t peak_kib(void)
+// A line "NAME:     1234 kB" of a file of the process. The peak is not getrusage's: that counts
+// what the process was before it became this program, too.
+static uint64_t memory_kib(const char *path, const char *name)
 {
     char line[128];
     uint64_t kib = 0;
-    FILE *file = fopen("/proc/self/status", "r");
+    FILE *file = fopen(path, "r");
     while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
-        if (strncmp(line, "VmHWM:", 6) == 0) { // "VmHWM:     1234 kB"
-            char *digits = line + 6 + strspn(line + 6, " \t");
+        char *digits = line + strlen(name);
+        if (strncmp(line, name, strlen(name)) == 0) {
+            digits += strspn(digits, " \t");
             digits[strcspn(digits, " ")] = '\0';
             if (base_str_u64(base_str_of(digits), &kib) != BASE_OK) {
                 die("how much memory there was is not said");
@@ -331,12 +410,12 @@ static void tell(void)
     if (count == 0) {
         die("no run ended");
     }
-    qsort(bench.samples, count, sizeof(*bench.samples), by_size);
-    (void)printf("{\"runs\":%zu,\"seconds\":%.6f,\"cpu_us\":%.3f,\"p50_us\":%u,\"p99_us\":%u,"
-                 "\"peak_kib\":%" PRIu64 ","
+    (void)printf("{\"runs\":%zu,\"seconds\":%.6f,\"cpu_us\":%.3f,\"p50_us\":%" PRIu64
+                 ",\"p99_us\":%" PRIu64 ",\"pss_kib\":%" PRIu64 ",\"peak_kib\":%" PRIu64 ","
                  "\"result\":%s,\"hostile\":%zu,\"right\":%zu,\"at_once\":%u}\n",
-                 count, seconds, spent_us / (double)bench.ended, bench.samples[count / 2],
-                 bench.samples[count * 99 / 100], peak_kib(), bench.result, bench.hostile_ran,
+                 count, seconds, spent_us / (double)bench.ended, wait_us(50), wait_us(99),
+                 memory_kib("/proc/self/smaps_rollup", "Pss:"),
+                 memory_kib("/proc/self/status", "VmHWM:"), bench.result, bench.hostile_ran,
                  bench.hostile_right, bench.sched.limits.places);
     posix_tasks_free(bench.pool);
 }

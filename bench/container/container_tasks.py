@@ -1,14 +1,17 @@
 """The lines container.tasks.* and container.hostile.p99 of bench/container_bench.py.
 
-container.tasks.light|middle|heavy.N  N tasks, each asked for again as soon as it answered, on the workers of the device and its
-                     scheduler with what ships (K runs at once, as many as cores and at least 2; 256 KiB; a VM made for each run):
-                     runs a second. Peer: the same text on N threads of CPython, the better of two ways: each thread goes on by
-                     itself, or one hands the runs out, as our loop does. Bar: 1.9 times. `detail` has both ways, and
+container.tasks.light|middle|heavy|heavy_np.N  N tasks, each asked for again as soon as it answered, on the workers of the device and its
+                     scheduler with what ships (K runs at once, as many as cores and at least 2; 256 KiB; a VM that each worker
+                     keeps). Each task is another content, and looks at its input before all else, so that no image holds any of
+                     its work: runs a second. Peer: the same text on N threads of CPython, the better of two ways: each thread goes on by
+                     itself, or one hands the runs out, as our loop does. Bar: 1.9 times. heavy_np computes with arrays: walle.np, and NumPy there, OpenBLAS on one thread.
+                     `detail` has both ways, and
                      `by_processor_time`: the ratio from processor time alone, two cores for us and the lock's one for them, which
                      other load on the machine does not move.
 ....N.processes      the same beside N processes of CPython, forked and warm, each going on by itself.
-....N.memory         MiB at the most: of our process beside the sum of the proportional shares of theirs. Bar: a fifth. `detail`:
-                     their threads'.
+....N.memory         MiB in the end, all still there: the proportional share of our process (its Pss) beside the sum of those of
+                     their processes. Bar: a fifth. `detail`: their threads', and the most that was resident of ours, which counts
+                     whole what others share, as the C library.
 ....N.p99            ms from asked to answered, of every hundredth run the least; peer as the first line's. `detail`: processes.
 container.hostile.p99  of two tasks (task_middle.py), each asked for every 20 ms, beside one that runs the scripts of
                      tests/hostile_scripts/ends one after the other; beside the same without it. Bar: 2.0 times.
@@ -24,7 +27,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 HOSTILE = os.path.join(os.path.dirname(os.path.dirname(HERE)), "tests", "hostile_scripts", "ends")
-WEIGHTS = ("light", "middle", "heavy")
+WEIGHTS = ("light", "middle", "heavy", "heavy_np")
 COUNTS = (1, 2, 8, 64)
 PEERS = ("threads", "handed", "processes")
 CORES = 2  # that the bars are for
@@ -50,7 +53,7 @@ def turn_of(build, weight, count, ms):
     for side in turn.values():
         side["rate"] = side["runs"] / side["seconds"]
         side["p99_ms"] = side["p99_us"] / 1000
-        side["mib"] = side["peak_kib"] / 1024
+        side["mib"] = side["pss_kib"] / 1024
     return turn
 
 
@@ -83,7 +86,8 @@ def lines_of(weight, count, turns):
     return [line(bench, turns, best, name, "rate", "runs/s", "higher", rates, THROUGHPUT_BAR),
             line(bench + ".processes", turns, "processes", "processes, forked and warm", "rate", "runs/s", "higher", {}),
             line(bench + ".memory", turns, "processes", "processes, forked and warm", "mib", "MiB", "lower",
-                 {"threads": round(median(turns, "threads", "mib"), 1)}, MEMORY_BAR),
+                 {"threads": round(median(turns, "threads", "mib"), 1), "resident": round(median(turns, "ours", "peak_kib") / 1024, 1)},
+                 MEMORY_BAR),
             line(bench + ".p99", turns, best, name, "p99_ms", "ms", "lower",
                  {peer: round(median(turns, peer, "p99_ms"), 3) for peer in PEERS})]
 

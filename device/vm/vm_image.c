@@ -38,6 +38,7 @@ struct dev_vm_image {
     enum phase phase;
     bool verified;   // dev_mpy_check passed what it stands for, in the run that took it
     bool crowded;    // more modules were asked for than it can tell of
+    size_t bytes;    // of it, and of its copies
     uint8_t *halt;   // in a module's bytes
     uint8_t instead; // what belongs there
 
@@ -148,6 +149,7 @@ static struct dev_vm_image *content_keep(const struct dev_vm_job *job)
         return NULL;
     }
     memset(image, 0, sizeof(*image));
+    image->bytes = sizeof(*image) + bytes;
     image->module_count = job->module_count;
     uint8_t *at = (uint8_t *)&image->modules[job->module_count];
     image->entry = text_keep(&at, job->entry);
@@ -177,6 +179,30 @@ void dev_vm_images_free(struct dev_vm *vm)
     for (uint32_t i = 0; i < DEV_VM_IMAGES_MAX; i++) {
         image_free(vm->images[i]);
         vm->images[i] = NULL;
+    }
+}
+
+static size_t images_bytes(const struct dev_vm *vm)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < DEV_VM_IMAGES_MAX; i++) {
+        bytes += vm->images[i] != NULL ? vm->images[i]->bytes : 0;
+    }
+    return bytes;
+}
+
+// Lets the oldest go, but for `except`, until so many bytes more are no more than all may have. One
+// image alone is never too large.
+static void room_make(struct dev_vm *vm, const struct dev_vm_image *except, size_t bytes)
+{
+    size_t left = images_bytes(vm);
+    for (uint32_t i = 0; i < DEV_VM_IMAGES_MAX && left + bytes > DEV_VM_IMAGES_ALL; i++) {
+        struct dev_vm_image **oldest = &vm->images[(vm->image_next + i) % DEV_VM_IMAGES_MAX];
+        if (*oldest != NULL && *oldest != except) {
+            left -= (*oldest)->bytes;
+            image_free(*oldest);
+            *oldest = NULL;
+        }
     }
 }
 
@@ -297,10 +323,13 @@ static bool image_take(struct dev_vm *vm, struct dev_vm_image *image)
         MP_STATE_THREAD(nlr_jump_callback_top) != NULL) {
         return false;
     }
-    uint8_t *copies = malloc(sizeof(mp_state_ctx) + table_bytes + heap_bytes);
+    size_t copies_bytes = sizeof(mp_state_ctx) + table_bytes + heap_bytes;
+    uint8_t *copies = malloc(copies_bytes);
     if (copies == NULL) {
         return false;
     }
+    room_make(vm, image, copies_bytes);
+    image->bytes += copies_bytes;
     guard_set(area->gc_pool_start, area->gc_pool_end, heap_bytes);
     memcpy(copies, &mp_state_ctx, sizeof(mp_state_ctx));
     memcpy(copies + sizeof(mp_state_ctx), area->gc_alloc_table_start, table_bytes);
@@ -344,6 +373,7 @@ static bool image_begin(struct dev_vm *vm, const uint8_t *at)
     image->halt = &image->modules[entry - vm->job->modules].mpy[at - entry->mpy];
     image->instead = *at;
     *image->halt = NO_INSTRUCTION;
+    room_make(vm, NULL, image->bytes);
     image_free(vm->images[vm->image_next]);
     vm->images[vm->image_next] = image;
     vm->image_next = (vm->image_next + 1) % DEV_VM_IMAGES_MAX;

@@ -14,7 +14,8 @@
 
 #define DEV_VM_HEAP_KIB_MIN    16
 #define DEV_VM_UNITS_SLICE     1024 // budget units between two looks at the clock
-#define DEV_VM_IMAGES_MAX      4
+#define DEV_VM_IMAGES_MAX      64
+#define DEV_VM_IMAGES_ALL      (768 * 1024) // bytes of all of them
 #define DEV_VM_IMAGE_BYTES     (256 * 1024) // of one: modules and configuration, and used heap, each
 #define DEV_VM_IMAGE_CHECKS    32           // modules that are imported before an image is made
 #define DEV_VM_STORE_VALUE_MAX (WIRE_STORE_QUOTA_KIB_MAX * 1024)

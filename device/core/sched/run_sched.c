@@ -1,7 +1,8 @@
 // The scheduler of a device's runs. Called by the runs part of the device runtime on the runtime's
 // thread, and by the simulator through it; pure. The runs lie in one array, in their order, so a
 // walk from its front meets them as they should start; a walk is bounded by the array and by
-// DEV_SCHED_PASSED_MAX, for each of those by the runs under way, twice.
+// DEV_SCHED_PASSED_MAX, for each of those by the runs under way, twice. These lie near the front:
+// who looks for them goes no further than the last of them.
 #include "core/sched/run_sched.h"
 
 #include "base/check.h"
@@ -281,9 +282,11 @@ static bool room_at(const struct dev_sched *sched, const struct dev_sched_run *r
 {
     struct taken taken = {.of_task_max = at_once(run)};
     bool at_now = at_us == now_us; // nothing that runs is over yet
-    for (uint32_t i = 0; i < sched->count; i++) {
+    uint32_t left = sched->running;
+    for (uint32_t i = 0; left > 0; i++) {
         const struct dev_sched_run *by = &sched->line[i];
         bool seen = run->want.priority > 0 || by->want.priority == 0;
+        left -= by->running ? 1 : 0;
         if (by->running && seen && (at_now || over_us(by, now_us) > at_us)) {
             take(&taken, by, run);
         }
@@ -298,9 +301,11 @@ static bool room_at(const struct dev_sched *sched, const struct dev_sched_run *r
 static bool room_now(const struct dev_sched *sched, const struct dev_sched_run *run)
 {
     struct taken taken = {.of_task_max = at_once(run)};
-    for (uint32_t i = 0; i < sched->count; i++) {
+    uint32_t left = sched->running;
+    for (uint32_t i = 0; left > 0; i++) {
         if (sched->line[i].running) {
             take(&taken, &sched->line[i], run);
+            left--;
         }
     }
     return room_beside(sched, &taken, run);
@@ -315,11 +320,15 @@ static uint64_t start_us(const struct dev_sched *sched, const struct dev_sched_r
     if (room_at(sched, run, other, now_us, now_us)) {
         return now_us;
     }
-    for (uint32_t i = 0; i <= sched->count; i++) {
-        const struct dev_sched_run *by = i < sched->count ? &sched->line[i] : other;
-        if (by == NULL || (by != other && !by->running)) {
+    uint32_t left = sched->running;
+    bool last = false;
+    for (uint32_t i = 0; !last; i++) {
+        last = left == 0; // those under way are through: the other one
+        const struct dev_sched_run *by = last ? other : &sched->line[i];
+        if (by == NULL || (!last && !by->running)) {
             continue;
         }
+        left -= last ? 0 : 1;
         uint64_t at_us = by == other ? plus(now_us, by->want.time_us) : over_us(by, now_us);
         at_us = at_us > now_us ? at_us : plus(now_us, 1);
         if (at_us < earliest && room_at(sched, run, other, now_us, at_us)) {
@@ -359,8 +368,10 @@ static bool stops_before(const struct dev_sched_run *a, const struct dev_sched_r
 static struct dev_sched_run *victim(const struct dev_sched *sched, const struct dev_sched_run *last)
 {
     struct dev_sched_run *next = NULL;
-    for (uint32_t i = 0; i < sched->count; i++) {
+    uint32_t left = sched->running;
+    for (uint32_t i = 0; left > 0; i++) {
         struct dev_sched_run *run = &sched->line[i];
+        left -= run->running ? 1 : 0;
         if (run->running && (last == NULL || stops_before(last, run)) &&
             (next == NULL || stops_before(run, next))) {
             next = run;
@@ -385,8 +396,10 @@ static bool room_without(const struct dev_sched *sched, const struct dev_sched_r
                          const struct dev_sched_run *last, const bool *spared)
 {
     struct taken taken = {.of_task_max = at_once(run)};
-    for (uint32_t i = 0; i < sched->count; i++) {
+    uint32_t left = sched->running;
+    for (uint32_t i = 0; left > 0; i++) {
         const struct dev_sched_run *by = &sched->line[i];
+        left -= by->running ? 1 : 0;
         bool stops = by->want.priority > run->want.priority && !spared[i] &&
                      (by == last || stops_before(by, last));
         if (by->running && !stops) {

@@ -273,6 +273,62 @@ static void a_store_says_whose_it_is(void **state)
     }
 }
 
+// Of one worker, whose VM is kept from run to run: whatever ran before, each finds what it would
+// find alone, also behind one that failed, that left its heap full, or that was cancelled.
+static void each_finds_it_clean(void **state)
+{
+    static const struct {
+        const char *text;
+        uint32_t heap_kib;
+        enum wire_outcome_kind outcome;
+        const char *result;
+    } runs[] = {
+        {"import walle\nassert 'left' not in globals()\nleft = [walle.input]\n"
+         "walle.result(len(left))\n",
+         0, WIRE_OUTCOME_RAN, "1"},
+        {"import walle\nwalle.input\nleft = []\nwhile True:\n    left.append(bytes(1000))\n", 0,
+         WIRE_OUTCOME_FAIL_MEMORY, ""},
+        {"import walle\nx = bytearray(100000)\nwalle.result(sum(x) + max(x))\n", 0,
+         WIRE_OUTCOME_RAN, "0"},
+        {"import walle\nwalle.input\nx = bytearray(400000)\nwalle.result(len(x))\n", 512,
+         WIRE_OUTCOME_RAN, "400000"},
+        {"import walle\nwalle.input\nx = bytearray(400000)\nwalle.result(len(x))\n", 0,
+         WIRE_OUTCOME_FAIL_MEMORY, ""},
+        {"import walle\nwalle.input\nx = bytearray(3000000)\nwalle.result(len(x))\n", 4096,
+         WIRE_OUTCOME_RAN, "3000000"},
+        {"import walle\nimport math\nmath.left = 1\n", 0, WIRE_OUTCOME_FAIL_EXCEPTION, ""},
+    };
+    enum { KINDS = sizeof(runs) / sizeof(runs[0]) };
+    (void)state;
+    begin(1);
+    const struct dev_task_port port = posix_tasks_table(tasks);
+    for (uint32_t run = 1; run <= RUNS - 1; run++) {
+        uint32_t kind = run * run % 11 % KINDS; // each behind each other one, and behind itself
+        size_t size = 0;
+        uint8_t *mpy = compile(runs[kind].text, &size);
+        const struct dev_task_file file = {
+            .kind = WIRE_FILE_SCRIPT, .name = BASE_STR("main.mpy"), .bytes = mpy, .size = size};
+        const struct wire_manifest manifest = {.task_name = BASE_STR("demo/clean"),
+                                               .entry = BASE_STR("main"),
+                                               .time_ms = 600000,
+                                               .heap_kib = runs[kind].heap_kib};
+        const struct dev_task_job job = {
+            .attrs = &no_attrs, .manifest = &manifest, .files = &file, .file_count = 1};
+        if (run % 13 == 0) {
+            start_ok(RUNS, false);
+            cancel(RUNS);
+        }
+        assert_int_equal(port.start(port.ctx, run, &job), BASE_OK);
+        wait_for(run);
+        if (told[run].outcome != runs[kind].outcome) {
+            fail_msg("run %u, kind %u: %s", run, kind, told[run].detail);
+        }
+        assert_string_equal(told[run].result, runs[kind].result);
+        free(mpy);
+    }
+    done();
+}
+
 // Light, middle and heavy ones, some with the model.
 static int setup(void **state)
 {
@@ -300,10 +356,9 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_run_is_what_it_is_alone),
-        cmocka_unit_test(likewise_in_processes),
-        cmocka_unit_test(one_is_cancelled),
-        cmocka_unit_test(a_store_says_whose_it_is),
+        cmocka_unit_test(a_run_is_what_it_is_alone), cmocka_unit_test(likewise_in_processes),
+        cmocka_unit_test(one_is_cancelled),          cmocka_unit_test(a_store_says_whose_it_is),
+        cmocka_unit_test(each_finds_it_clean),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

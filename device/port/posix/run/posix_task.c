@@ -3,8 +3,9 @@
 // as many as runs are under way at once.
 //
 // The loop's thread and the worker share struct posix_task under its mutex; the job's files are
-// immutable mapped bytes. The end of a run comes back through an eventfd, so that the runtime is
-// called on its own thread.
+// immutable mapped bytes. The end of a run comes back by the workers' bell (posix_bell.h), so that
+// the runtime is called on its own thread. A worker whose run ended looks for the next one for a
+// moment before it sleeps: in a row of runs nobody has to wake it.
 #include "posix/run/posix_task.h"
 
 #include "posix/run/posix_child.h"
@@ -23,17 +24,21 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #define SCRIPT_SUFFIX_SIZE 4    // ".mpy"
 #define CANCEL_REPEAT_US   5000 // an interrupt before the run began is repeated
 #define WORKER_STACK_BYTES (1024 * 1024)
+#define LOOK_US            20                 // for the next run, before the worker sleeps
 #define MODEL_IDLE_BYTES   ((size_t)64 << 20) // of models kept from run to run
+#define KEPT_HEAP_KIB_MAX  1024u              // of a VM that is kept from run to run
 #define MESSAGE_BESIDE     80u                // bytes of an exception's text beside its place
 #define MESSAGE_ALONE      100u
 #define HASH_BYTES         ((size_t)1 << 20) // of a model between two looks at its limits
@@ -76,16 +81,13 @@ struct end {
     uint32_t refused;
     struct wire_cloud_counts cloud;
     struct dev_task_place place;
-    char detail[WIRE_REPORT_DETAIL_MAX + 1];
-    char result[DEV_VM_RESULT_MAX];
     size_t result_bytes;
     struct posix_run_effects effects;
+    char detail[WIRE_REPORT_DETAIL_MAX + 1];
+    char result[DEV_VM_RESULT_MAX]; // not cleared from run to run
 };
 
 struct posix_task {
-    struct event *done_event;
-    void *ctx;
-    void (*woke)(void *ctx);
     struct dev_runtime *runtime;
     struct posix_query *query;
     struct posix_cloud *cloud;
@@ -94,7 +96,12 @@ struct posix_task {
     struct posix_task_shared *shared;   // of all workers; used by the loop
     struct dev_model_store *models;     // the shared one, from this worker's first job with a model
     struct posix_children *children;    // NULL: scripts run on the thread
-    int done_fd;
+    struct dev_vm *kept;                // the worker's, of its last run; NULL: none
+    uint32_t kept_kib;                  // as that run's version asked for
+    bool alone;       // there is one core: looking for the next run only keeps the loop from it
+    atomic_bool rang; // something is there for the loop
+    atomic_uint
+        sets; // jobs that were set so far, or the worker told to stop; counted with the mutex
     bool thread_started;
     pthread_t thread;
     pthread_mutex_t mutex; // guards what follows
@@ -220,6 +227,30 @@ static void models_review(struct posix_task *task, uint64_t damaged_before)
     }
 }
 
+// A VM for the job: the one that is kept, which has the images of what ran in it, or a new one.
+static enum base_status vm_take(struct posix_task *task, struct dev_vm **out_vm)
+{
+    struct dev_vm *vm = task->kept;
+    task->kept = NULL;
+    if (vm != NULL && task->kept_kib == task->job.heap_kib) {
+        *out_vm = vm;
+        return BASE_OK;
+    }
+    dev_vm_free(vm);
+    return dev_vm_new(task->job.heap_kib, out_vm);
+}
+
+// After a run. What is large, or past its own bounds, is not kept.
+static void vm_leave(struct posix_task *task, struct dev_vm *vm, bool sound)
+{
+    if (sound && task->job.heap_kib <= KEPT_HEAP_KIB_MAX) {
+        task->kept = vm;
+        task->kept_kib = task->job.heap_kib;
+    } else {
+        dev_vm_free(vm);
+    }
+}
+
 // Worker, with the mutex held; it is released while the script runs.
 static void run_here(struct posix_task *task)
 {
@@ -228,7 +259,7 @@ static void run_here(struct posix_task *task)
     struct dev_runner_events events = {0};
     uint64_t damaged = models_damaged(task, NULL);
     pthread_mutex_unlock(&task->mutex);
-    enum base_status status = dev_vm_new(task->job.heap_kib, &vm);
+    enum base_status status = vm_take(task, &vm);
     if (status == BASE_OK && task->job.input != NULL) {
         status = dev_runner_events_make(task->job.input, task->job.input_bytes, &events);
         task->job.vm.events = events.events;
@@ -246,7 +277,7 @@ static void run_here(struct posix_task *task)
     }
     end_of_run(&task->end, status, &result);
     models_review(task, damaged);
-    dev_vm_free(vm);
+    vm_leave(task, vm, status == BASE_OK && result.end != DEV_VM_FAULT);
     dev_runner_events_done(&events);
     if (task->models != NULL) {
         dev_model_store_trim(task->models, MODEL_IDLE_BYTES);
@@ -306,52 +337,67 @@ static void run_apart(struct posix_task *task)
     }
 }
 
-// Worker, with the mutex held; it is released meanwhile: the end was told, the next run may come.
+// Worker, without the mutex: the end was told, the next run may come.
 static void next_prepare(struct posix_task *task)
 {
-    if (task->children == NULL) {
-        return;
-    }
-    pthread_mutex_unlock(&task->mutex);
     enum base_status status = posix_child_ready(task->children);
     (void)status; // start tries again, and says so
+}
+
+// Worker: something is there for the loop. Without the mutex, which the loop wants at once.
+static void ring(void *ctx)
+{
+    struct posix_task *task = ctx;
+    atomic_store(&task->rang, true);
+    posix_bell_ring(&task->shared->bell);
+}
+
+// Worker, without the mutex: its run ended at `sets`. Looks for the next one for a moment, and lets
+// others have the core meanwhile: the loop first of all, which has to say what runs.
+static void next_look(struct posix_task *task, unsigned sets)
+{
+    uint64_t until_us = base_clock_mono_us() + LOOK_US;
+    while (!task->alone && atomic_load(&task->sets) == sets && base_clock_mono_us() < until_us) {
+        (void)sched_yield();
+    }
+}
+
+// Worker, with the mutex held; it is released meanwhile. The end is told when it can be taken.
+static void run_whole(struct posix_task *task)
+{
+    task->work = WORK_RUNNING;
+    memset(&task->end, 0, offsetof(struct end, result));
+    if (task->children != NULL) {
+        run_apart(task);
+    } else {
+        run_here(task);
+    }
+    unsigned sets = atomic_load(&task->sets);
+    task->work = WORK_DONE;
+    pthread_cond_broadcast(&task->changed);
+    pthread_mutex_unlock(&task->mutex);
+    ring(task);
+    if (task->children != NULL) {
+        next_prepare(task);
+    } else {
+        next_look(task, sets);
+    }
     pthread_mutex_lock(&task->mutex);
 }
 
 static void *worker(void *arg)
 {
     struct posix_task *task = arg;
-    uint64_t one = 1;
     pthread_mutex_lock(&task->mutex);
     while (!task->stopping) {
-        if (task->work != WORK_WAITING) {
-            pthread_cond_wait(&task->changed, &task->mutex);
-            continue;
-        }
-        task->work = WORK_RUNNING;
-        memset(&task->end, 0, sizeof(task->end));
-        if (task->children != NULL) {
-            run_apart(task);
+        if (task->work == WORK_WAITING) {
+            run_whole(task);
         } else {
-            run_here(task);
+            pthread_cond_wait(&task->changed, &task->mutex);
         }
-        task->work = WORK_DONE;
-        pthread_cond_broadcast(&task->changed);
-        ssize_t written = write(task->done_fd, &one, sizeof(one));
-        (void)written; // an eventfd with this counter cannot be full
-        next_prepare(task);
     }
     pthread_mutex_unlock(&task->mutex);
     return NULL;
-}
-
-// Worker: a question waits for the loop.
-static void ask(void *ctx)
-{
-    struct posix_task *task = ctx;
-    uint64_t one = 1;
-    ssize_t written = write(task->done_fd, &one, sizeof(one));
-    (void)written; // an eventfd with this counter cannot be full
 }
 
 static bool has_shadow(const struct posix_task *task, struct base_str name)
@@ -376,13 +422,10 @@ static void store_ended(struct posix_task *task)
     posix_query_ended(task->query, ran, ran && has_shadow(task, task->leave.task));
 }
 
-static void on_done(evutil_socket_t fd, short what, void *arg)
+bool posix_task_serve(struct posix_task *task)
 {
-    (void)what;
-    struct posix_task *task = arg;
-    uint64_t count = 0;
-    if (read((int)fd, &count, sizeof(count)) != sizeof(count)) {
-        return;
+    if (!atomic_exchange(&task->rang, false)) {
+        return false;
     }
     pthread_mutex_lock(&task->mutex);
     bool done = task->work == WORK_DONE;
@@ -390,11 +433,9 @@ static void on_done(evutil_socket_t fd, short what, void *arg)
     task->work = done ? WORK_IDLE : task->work;
     pthread_mutex_unlock(&task->mutex);
     posix_query_serve(task->query, task->features, base_clock_mono_us());
-    if (posix_cloud_serve(task->cloud, task->runtime)) {
-        task->woke(task->ctx);
-    }
+    bool handed = posix_cloud_serve(task->cloud, task->runtime);
     if (!done) { // a question, or cancelled meanwhile
-        return;
+        return handed;
     }
     store_ended(task);
     struct dev_task_end end = {
@@ -414,7 +455,7 @@ static void on_done(evutil_socket_t fd, short what, void *arg)
     };
     dev_on_task_end(task->runtime, run, &end);
     posix_run_effects_done(&task->end.effects);
-    task->woke(task->ctx);
+    return true;
 }
 
 static bool scripts_fill(struct job *job, const struct dev_task_job *from)
@@ -544,9 +585,12 @@ enum base_status posix_task_start(struct posix_task *task, uint32_t run,
         task->job.cloud = posix_cloud_port(task->cloud);
         task->run = run;
         task->work = WORK_WAITING;
-        pthread_cond_broadcast(&task->changed);
+        (void)atomic_fetch_add(&task->sets, 1);
     }
     pthread_mutex_unlock(&task->mutex);
+    if (status == BASE_OK) { // who sleeps is woken, and finds the mutex free
+        pthread_cond_broadcast(&task->changed);
+    }
     return status;
 }
 
@@ -613,18 +657,12 @@ enum base_status posix_task_new(const struct posix_task_options *options,
     }
     task->shared = shared;
     task->leave.ledger = &shared->ledger;
-    task->ctx = options->ctx;
-    task->woke = options->woke;
+    task->alone = sysconf(_SC_NPROCESSORS_ONLN) == 1;
     sync_init(task);
-    task->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     enum base_status status = BASE_ERR_NOMEM;
-    if (task->done_fd >= 0 && posix_query_new(task, ask, &task->query) == BASE_OK &&
-        posix_cloud_new(task, ask, &task->cloud) == BASE_OK) {
-        task->done_event =
-            event_new(options->base, task->done_fd, EV_READ | EV_PERSIST, on_done, task);
-        if (task->done_event != NULL && event_add(task->done_event, NULL) == 0) {
-            status = thread_start(task);
-        }
+    if (posix_query_new(task, ring, &task->query) == BASE_OK &&
+        posix_cloud_new(task, ring, &task->cloud) == BASE_OK) {
+        status = thread_start(task);
     }
     if (status != BASE_OK) {
         (void)base_error_set(error, status, "task worker: %s", base_status_text(status));
@@ -647,18 +685,14 @@ void posix_task_free(struct posix_task *task)
     if (task->thread_started) {
         pthread_mutex_lock(&task->mutex);
         task->stopping = true;
+        (void)atomic_fetch_add(&task->sets, 1);
         wait_end(task);
         pthread_cond_broadcast(&task->changed);
         pthread_mutex_unlock(&task->mutex);
         pthread_join(task->thread, NULL);
     }
     posix_children_free(task->children);
-    if (task->done_event != NULL) {
-        event_free(task->done_event);
-    }
-    if (task->done_fd >= 0) {
-        (void)close(task->done_fd);
-    }
+    dev_vm_free(task->kept);
     pthread_cond_destroy(&task->changed);
     pthread_mutex_destroy(&task->mutex);
     posix_run_effects_done(&task->end.effects);

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "device/port.h"
+#include "posix/run/posix_bell.h"
 #include "posix/run/posix_given.h"
 #include "posix/run/posix_leave.h"
 
@@ -27,6 +28,7 @@ struct posix_task_shared {
     struct dev_model_store *models; // made for the first job on a thread that has a model; loop
     struct posix_leave_ledger ledger;
     struct posix_given_list given; // loop
+    struct posix_bell bell;        // rung by who has something for the loop; posix_tasks.c answers
 };
 void posix_task_shared_done(struct posix_task_shared *shared);
 
@@ -36,6 +38,9 @@ BASE_NODISCARD enum base_status posix_task_new(const struct posix_task_options *
                                                struct base_error *error);
 void posix_task_free(struct posix_task *task);
 void posix_task_attach(struct posix_task *task, struct dev_runtime *runtime);
+// Loop, behind the bell: takes what the worker has for it. True: something was handed to the
+// runtime, which is to be ticked.
+bool posix_task_serve(struct posix_task *task);
 // What scripts may ask (walle.data.query). NULL: nothing.
 void posix_task_features(struct posix_task *task, struct dev_feature_store *features);
 // As dev_task_port's. BUSY: a run is under way. A run that is not this worker's is not cancelled.

@@ -30,6 +30,19 @@ static enum base_status worker_add(struct posix_tasks *tasks, struct base_error 
     return BASE_OK;
 }
 
+// Loop: some of the workers rang.
+static void serve(void *ctx)
+{
+    struct posix_tasks *tasks = ctx;
+    bool handed = false;
+    for (uint32_t i = 0; i < tasks->count; i++) {
+        handed = posix_task_serve(tasks->workers[i]) || handed;
+    }
+    if (handed) {
+        tasks->options.woke(tasks->options.ctx);
+    }
+}
+
 static enum base_status start(void *ctx, uint32_t run, const struct dev_task_job *job)
 {
     struct posix_tasks *tasks = ctx;
@@ -68,7 +81,12 @@ enum base_status posix_tasks_new(const struct posix_task_options *options, uint3
     tasks->options = *options;
     tasks->runs_max = runs_max;
     posix_leave_ledger_init(&tasks->shared.ledger);
-    enum base_status status = worker_add(tasks, error);
+    enum base_status status = posix_bell_open(&tasks->shared.bell, options->base, serve, tasks);
+    if (status == BASE_OK) {
+        status = worker_add(tasks, error);
+    } else {
+        (void)base_error_set(error, status, "task workers: %s", base_status_text(status));
+    }
     if (status != BASE_OK) {
         posix_tasks_free(tasks);
         return status;
@@ -85,6 +103,7 @@ void posix_tasks_free(struct posix_tasks *tasks)
     for (uint32_t i = 0; i < tasks->count; i++) {
         posix_task_free(tasks->workers[i]);
     }
+    posix_bell_close(&tasks->shared.bell);
     posix_task_shared_done(&tasks->shared);
     free(tasks);
 }
