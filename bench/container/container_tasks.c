@@ -191,6 +191,14 @@ static void offer(uint32_t index, uint64_t asked_us)
     }
 }
 
+static struct wire_manifest manifest_of(void)
+{
+    return (struct wire_manifest){
+        .task_name = BASE_STR("bench/task"),
+        .entry = BASE_STR("main"),
+        .declaration = {(const char *)bench.declaration, bench.declaration_bytes}};
+}
+
 static void start(uint32_t index)
 {
     struct task *task = &bench.tasks[index];
@@ -199,10 +207,6 @@ static void start(uint32_t index)
                                        .name = BASE_STR("main.mpy"),
                                        .bytes = task->program.mpy,
                                        .size = task->program.size};
-    task->manifest = (struct wire_manifest){
-        .task_name = BASE_STR("bench/task"),
-        .entry = BASE_STR("main"),
-        .declaration = {(const char *)bench.declaration, bench.declaration_bytes}};
     const struct dev_task_job job = {
         .attrs = &no_attrs, .manifest = &task->manifest, .files = &file, .file_count = 1};
     if (port.start(port.ctx, index + 1, &job) != BASE_OK) {
@@ -358,7 +362,9 @@ static void begin(const char *script, uint32_t count, uint64_t ms)
     bench.count = count;
     for (uint32_t i = 0; i < count; i++) {
         bench.tasks[i].program = program_read(script, i);
+        bench.tasks[i].manifest = manifest_of();
     }
+    bench.tasks[TASKS_MAX].manifest = manifest_of();
     bench.spent_us = (double)clock() * 1e6 / CLOCKS_PER_SEC;
     bench.until_us = now_us() + 1000 * ms;
     bench.from_us = now_us() + 10 * WARM_PERCENT * ms;

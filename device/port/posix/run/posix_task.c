@@ -4,8 +4,7 @@
 //
 // The loop's thread and the worker share struct posix_task under its mutex; the job's files are
 // immutable mapped bytes. The end of a run comes back by the workers' bell (posix_bell.h), so that
-// the runtime is called on its own thread. A worker whose run ended looks for the next one for a
-// moment before it sleeps: in a row of runs nobody has to wake it.
+// the runtime is called on its own thread. Nobody is woken who would have to wait for a lock.
 #include "posix/run/posix_task.h"
 
 #include "posix/run/posix_child.h"
@@ -24,19 +23,16 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #define SCRIPT_SUFFIX_SIZE 4    // ".mpy"
 #define CANCEL_REPEAT_US   5000 // an interrupt before the run began is repeated
 #define WORKER_STACK_BYTES (1024 * 1024)
-#define LOOK_US            20                 // for the next run, before the worker sleeps
 #define MODEL_IDLE_BYTES   ((size_t)64 << 20) // of models kept from run to run
 #define KEPT_HEAP_KIB_MAX  1024u              // of a VM that is kept from run to run
 #define MESSAGE_BESIDE     80u                // bytes of an exception's text beside its place
@@ -98,10 +94,7 @@ struct posix_task {
     struct posix_children *children;    // NULL: scripts run on the thread
     struct dev_vm *kept;                // the worker's, of its last run; NULL: none
     uint32_t kept_kib;                  // as that run's version asked for
-    bool alone;       // there is one core: looking for the next run only keeps the loop from it
-    atomic_bool rang; // something is there for the loop
-    atomic_uint
-        sets; // jobs that were set so far, or the worker told to stop; counted with the mutex
+    atomic_bool rang;                   // something is there for the loop
     bool thread_started;
     pthread_t thread;
     pthread_mutex_t mutex; // guards what follows
@@ -352,16 +345,6 @@ static void ring(void *ctx)
     posix_bell_ring(&task->shared->bell);
 }
 
-// Worker, without the mutex: its run ended at `sets`. Looks for the next one for a moment, and lets
-// others have the core meanwhile: the loop first of all, which has to say what runs.
-static void next_look(struct posix_task *task, unsigned sets)
-{
-    uint64_t until_us = base_clock_mono_us() + LOOK_US;
-    while (!task->alone && atomic_load(&task->sets) == sets && base_clock_mono_us() < until_us) {
-        (void)sched_yield();
-    }
-}
-
 // Worker, with the mutex held; it is released meanwhile. The end is told when it can be taken.
 static void run_whole(struct posix_task *task)
 {
@@ -372,15 +355,12 @@ static void run_whole(struct posix_task *task)
     } else {
         run_here(task);
     }
-    unsigned sets = atomic_load(&task->sets);
     task->work = WORK_DONE;
     pthread_cond_broadcast(&task->changed);
     pthread_mutex_unlock(&task->mutex);
     ring(task);
     if (task->children != NULL) {
         next_prepare(task);
-    } else {
-        next_look(task, sets);
     }
     pthread_mutex_lock(&task->mutex);
 }
@@ -585,7 +565,6 @@ enum base_status posix_task_start(struct posix_task *task, uint32_t run,
         task->job.cloud = posix_cloud_port(task->cloud);
         task->run = run;
         task->work = WORK_WAITING;
-        (void)atomic_fetch_add(&task->sets, 1);
     }
     pthread_mutex_unlock(&task->mutex);
     if (status == BASE_OK) { // who sleeps is woken, and finds the mutex free
@@ -657,7 +636,6 @@ enum base_status posix_task_new(const struct posix_task_options *options,
     }
     task->shared = shared;
     task->leave.ledger = &shared->ledger;
-    task->alone = sysconf(_SC_NPROCESSORS_ONLN) == 1;
     sync_init(task);
     enum base_status status = BASE_ERR_NOMEM;
     if (posix_query_new(task, ring, &task->query) == BASE_OK &&
@@ -685,7 +663,6 @@ void posix_task_free(struct posix_task *task)
     if (task->thread_started) {
         pthread_mutex_lock(&task->mutex);
         task->stopping = true;
-        (void)atomic_fetch_add(&task->sets, 1);
         wait_end(task);
         pthread_cond_broadcast(&task->changed);
         pthread_mutex_unlock(&task->mutex);
