@@ -60,11 +60,25 @@ function(walle_library)
     walle_uses(${target} ${A_USES})
 endfunction()
 
+# A program's addresses to be set right when it starts, packed: a quarter of a megabyte less of what is read and stays resident.
+# Whoever starts it must know how (DT_RELR: glibc 2.36), so only where the C library here does.
+include(CheckCSourceCompiles)
+set(CMAKE_REQUIRED_LINK_OPTIONS -Wl,-z,pack-relative-relocs)
+check_c_source_compiles("#include <features.h>
+#if !__GLIBC_PREREQ(2, 36)
+#error older
+#endif
+int main(void) { return 0; }" WALLE_PACKS_RELOCS)
+unset(CMAKE_REQUIRED_LINK_OPTIONS)
+
 function(walle_program)
     cmake_parse_arguments(A "" "NAME" "SOURCES;USES" ${ARGN})
     add_executable(${A_NAME} ${A_SOURCES})
     walle_compile_options(${A_NAME})
     walle_uses(${A_NAME} ${A_USES})
+    if(WALLE_PACKS_RELOCS)
+        target_link_options(${A_NAME} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-Wl,-z,pack-relative-relocs>)
+    endif()
 endfunction()
 
 # CUDA kernels as C++, run on the processor: a library that is loaded. Optimised in every build, as other kernels are.
