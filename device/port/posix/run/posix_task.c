@@ -2,9 +2,10 @@
 // thread, or in a process of its own that the thread listens to (posix_child.h). posix_tasks.c has
 // as many as runs are under way at once.
 //
-// The loop's thread and the worker share struct posix_task under its mutex; the job's files are
-// immutable mapped bytes. The end of a run comes back by the workers' bell (posix_bell.h), so that
-// the runtime is called on its own thread. Nobody is woken who would have to wait for a lock.
+// The loop's thread and the worker share struct posix_task under its mutex, but for the atomic that
+// says there is something for the loop; the job's files are immutable mapped bytes. The end of a
+// run comes back by the workers' bell (posix_bell.h), so that the runtime is called on its own
+// thread. Nobody is woken who would have to wait for a lock.
 #include "posix/run/posix_task.h"
 
 #include "posix/run/posix_child.h"
