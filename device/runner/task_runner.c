@@ -168,6 +168,7 @@ static enum base_status job_open(struct run *run, const struct dev_runner_files 
     BASE_TRY(dev_runner_job_parse(files->job, (size_t)files->bounds.job_bytes, files->models,
                                   (size_t)files->bounds.models_bytes, view));
     BASE_TRY(dev_vm_new(view->heap_kib, &run->vm));
+    view->vm.once = true;
     if (view->input_bytes > 0) {
         BASE_TRY(dev_runner_events_make(view->input, view->input_bytes, &run->events));
         view->vm.events = run->events.events;

@@ -201,6 +201,7 @@ struct dev_vm_job {
     uint64_t instruction_max; // budget units until the run is stopped (and up to 64 more, to know
                               // its line): jumps, calls, work of models; 0: no limit
     uint32_t time_ms;         // wall time before the run is stopped; 0: default
+    bool once; // the VM has no other run of this content: nothing is kept for one (vm_image.c)
 };
 
 enum dev_vm_end {

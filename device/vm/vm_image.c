@@ -383,7 +383,8 @@ static bool image_begin(struct dev_vm *vm, const uint8_t *at)
 void dev_vm_outside_first(struct dev_vm *vm)
 {
     vm->outside = true;
-    if (vm->image == NULL && vm->restartable && may_be_kept(vm) && image_begin(vm, vm->main->ip)) {
+    if (vm->image == NULL && vm->restartable && !vm->job->once && may_be_kept(vm) &&
+        image_begin(vm, vm->main->ip)) {
         begin_anew(vm);
     }
 }
@@ -394,7 +395,8 @@ void dev_vm_outside_first(struct dev_vm *vm)
 void dev_vm_image_remember(struct dev_vm *vm)
 {
     bool well = vm->out->end == DEV_VM_FINISHED || vm->out->end == DEV_VM_EXCEPTION;
-    if (vm->image == NULL && !vm->again && !vm->outside && !vm->load_only && well) {
+    bool is_wanted = !vm->load_only && !vm->job->once;
+    if (vm->image == NULL && !vm->again && !vm->outside && is_wanted && well) {
         (void)image_begin(vm, vm->main_first);
     }
 }

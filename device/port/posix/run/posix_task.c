@@ -264,6 +264,7 @@ static void run_here(struct posix_task *task)
     pthread_mutex_lock(&task->mutex);
     if (status == BASE_OK) {
         task->vm = vm;
+        task->job.vm.once = task->job.heap_kib > KEPT_HEAP_KIB_MAX;
         pthread_mutex_unlock(&task->mutex);
         status = dev_vm_run(vm, &task->job.vm, &result);
         pthread_mutex_lock(&task->mutex);
