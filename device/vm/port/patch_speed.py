@@ -9,6 +9,20 @@ ORDER = (
     "#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__\n#error \"the script VM reads tables by the word\"\n#endif\n"
 )
 
+# An operator's own place in the interpreter's loop; on to that of all operators where the two are not small or the
+# result is not.
+OWN_ENTRY = (
+    "                entry_DEV_{0}: {{\n"
+    "                    mp_int_t value;\n"
+    "                    if (mp_obj_is_small_int(sp[0]) && mp_obj_is_small_int(sp[-1]) && !{1}) {{\n"
+    "                        sp[-1] = {2};\n"
+    "                        sp--;\n"
+    "                        DISPATCH();\n"
+    "                    }}\n"
+    "                    goto ENTRY(MP_BC_BINARY_OP_MULTI);\n"
+    "                }}\n\n"
+)
+
 SPEED = {
     # Where the search for so many blocks ended: "no place for `blocks` of them below byte `index` of the table".
     "py/mpstate.h": [
@@ -25,90 +39,130 @@ SPEED = {
             "    size_t gc_scanned_blocks; // that the last collection looked for pointers in\n",
         ),
     ],
+    # What scripts do most, without calls (vm_fast.h, vm_fast_obj.h, vm_fast_op.h).
     "py/vm.c": [
-        ('#include "py/profile.h"\n', '#include "py/profile.h"\n#include "py/smallint.h"\n'),
-        # Items of a dictionary, by the shortest way to its table.
+        ('#include "py/profile.h"\n', '#include "py/profile.h"\n#include "vm_fast_obj.h"\n#include "vm_fast_op.h"\n'),
+        # Numbers in bytecode are most often one byte.
         (
-            "                    mp_obj_t index = POP();\n                    SET_TOP(mp_obj_subscr(TOP(), index, MP_OBJ_SENTINEL));\n",
-            "                    mp_obj_t index = POP();\n"
-            "                    if (mp_obj_is_exact_type(TOP(), &mp_type_dict)) {\n"
-            "                        mp_obj_dict_t *dict = MP_OBJ_TO_PTR(TOP());\n"
-            "                        mp_map_elem_t *elem = mp_map_lookup(&dict->map, index, MP_MAP_LOOKUP);\n"
+            "    mp_uint_t unum = 0; \\\n    do { \\\n        unum = (unum << 7) + (*ip & 0x7f); \\\n"
+            "    } while ((*ip++ & 0x80) != 0)\n",
+            "    mp_uint_t unum = *ip++; \\\n    if (unum >= 0x80) { \\\n        unum &= 0x7f; \\\n        do { \\\n"
+            "            unum = (unum << 7) + (*ip & 0x7f); \\\n        } while ((*ip++ & 0x80) != 0); \\\n    }\n",
+        ),
+        # Locals that are there, and sums and the like of two small numbers, have instructions' places of their own. A small
+        # number n is 2 n + 1, so what does not fit overflows.
+        (
+            "                ENTRY(MP_BC_LOAD_FAST_MULTI):\n"
+            "                    obj_shared = fastn[MP_BC_LOAD_FAST_MULTI - (mp_int_t)ip[-1]];\n",
+            "                ENTRY(MP_BC_LOAD_FAST_MULTI):\n"
+            "                    obj_shared = fastn[MP_BC_LOAD_FAST_MULTI - (mp_int_t)ip[-1]];\n"
+            "                    if (obj_shared != MP_OBJ_NULL) {\n"
+            "                        PUSH(obj_shared);\n                        DISPATCH();\n                    }\n",
+        ),
+        (
+            "                ENTRY(MP_BC_BINARY_OP_MULTI): {\n",
+            OWN_ENTRY.format("ADD", "__builtin_add_overflow((mp_int_t)sp[-1], (mp_int_t)sp[0] - 1, &value)", "(mp_obj_t)value")
+            + OWN_ENTRY.format("SUBTRACT", "__builtin_sub_overflow((mp_int_t)sp[-1], (mp_int_t)sp[0] - 1, &value)", "(mp_obj_t)value")
+            + OWN_ENTRY.format("MULTIPLY", "__builtin_mul_overflow((mp_int_t)sp[-1] - 1, (mp_int_t)sp[0] >> 1, &value)",
+                               "(mp_obj_t)(value + 1)")
+            + OWN_ENTRY.format("LESS", "(value = (mp_int_t)sp[0], false)", "mp_obj_new_bool((mp_int_t)sp[-1] < value)")
+            + "                ENTRY(MP_BC_BINARY_OP_MULTI): {\n",
+        ),
+        ("                    PUSH(mp_load_name(qst));\n", "                    PUSH(dev_fast_name(qst));\n"),
+        ("                    PUSH(mp_load_global(qst));\n", "                    PUSH(dev_fast_global(qst));\n"),
+        (
+            "                    mp_store_name(qst, POP());\n",
+            "                    if (dev_fast_put(mp_locals_get(), MP_OBJ_NEW_QSTR(qst), sp[0])) {\n"
+            "                        sp--;\n                        DISPATCH();\n                    }\n"
+            "                    mp_store_name(qst, POP());\n",
+        ),
+        (
+            "                        elem = mp_map_lookup(&self->members, MP_OBJ_NEW_QSTR(qst), MP_MAP_LOOKUP);\n",
+            "                        elem = dev_fast_find(&self->members, MP_OBJ_NEW_QSTR(qst));\n"
             "                        if (elem == NULL) {\n"
-            "                            mp_raise_type_arg(&mp_type_KeyError, index);\n"
-            "                        }\n"
-            "                        SET_TOP(elem->value);\n"
-            "                        DISPATCH();\n"
-            "                    }\n"
+            "                            elem = mp_map_lookup(&self->members, MP_OBJ_NEW_QSTR(qst), MP_MAP_LOOKUP);\n"
+            "                        }\n",
+        ),
+        (
+            "                    mp_obj_t value = mp_iternext_allow_raise(obj);\n",
+            "                    mp_obj_t value = dev_fast_next(obj);\n",
+        ),
+        (
+            "                    if (mp_obj_is_true(POP())) {\n                        ip += slab;\n",
+            "                    if (dev_fast_true(*sp--)) {\n                        ip += slab;\n",
+        ),
+        ("                    if (!mp_obj_is_true(POP())) {\n", "                    if (!dev_fast_true(*sp--)) {\n"),
+        (
+            "                    SET_TOP(mp_call_function_n_kw(*sp, unum & 0xff, (unum >> 8) & 0xff, sp + 1));\n",
+            "                    SET_TOP(dev_fast_call(unum & 0xff, (unum >> 8) & 0xff, *sp, sp + 1));\n",
+        ),
+        (
+            "                    SET_TOP(mp_call_method_n_kw(unum & 0xff, (unum >> 8) & 0xff, sp));\n",
+            "                    size_t with_self = sp[1] == MP_OBJ_NULL ? 0 : 1;\n"
+            "                    SET_TOP(dev_fast_call((unum & 0xff) + with_self, (unum >> 8) & 0xff, *sp, sp + 2 - with_self));\n",
+        ),
+        (
+            "                    mp_unpack_sequence(sp[0], unum, sp);\n",
+            "                    if (!dev_fast_unpack(sp[0], unum, sp)) {\n"
+            "                        mp_unpack_sequence(sp[0], unum, sp);\n                    }\n",
+        ),
+        (
+            "                        mp_obj_list_append(obj, sp[0]);\n",
+            "                        dev_fast_append(obj, sp[0]);\n",
+        ),
+        (
+            "                    mp_load_method(*sp, qst, sp);\n",
+            "                    if (!dev_fast_method(*sp, qst, sp)) {\n"
+            "                        mp_load_method(*sp, qst, sp);\n                    }\n",
+        ),
+        (
             "                    SET_TOP(mp_obj_subscr(TOP(), index, MP_OBJ_SENTINEL));\n",
+            "                    mp_obj_t item = dev_fast_item(TOP(), index);\n"
+            "                    SET_TOP(item != MP_OBJ_NULL ? item : mp_obj_subscr(TOP(), index, MP_OBJ_SENTINEL));\n",
         ),
         (
             "                    mp_obj_subscr(sp[-1], sp[0], sp[-2]);\n",
-            "                    if (sp[-2] != MP_OBJ_NULL && mp_obj_is_exact_type(sp[-1], &mp_type_dict)) { // else it goes\n"
-            "                        mp_obj_dict_store(sp[-1], sp[0], sp[-2]);\n"
-            "                    } else {\n"
-            "                        mp_obj_subscr(sp[-1], sp[0], sp[-2]);\n"
-            "                    }\n",
+            "                    if (!dev_fast_item_put(sp[-1], sp[0], sp[-2])) {\n"
+            "                        mp_obj_subscr(sp[-1], sp[0], sp[-2]);\n                    }\n",
         ),
-        # Small numbers, and names that are the same or not, without a call.
         (
-            "                ENTRY(MP_BC_BINARY_OP_MULTI): {\n"
-            "                    MARK_EXC_IP_SELECTIVE();\n"
-            "                    mp_obj_t rhs = POP();\n"
-            "                    mp_obj_t lhs = TOP();\n",
-            "                ENTRY(MP_BC_BINARY_OP_MULTI): {\n"
-            "                    MARK_EXC_IP_SELECTIVE();\n"
-            "                    mp_obj_t rhs = POP();\n"
-            "                    mp_obj_t lhs = TOP();\n"
-            "                    if (mp_obj_is_small_int(lhs) && mp_obj_is_small_int(rhs)) {\n"
-            "                        mp_int_t left = MP_OBJ_SMALL_INT_VALUE(lhs), right = MP_OBJ_SMALL_INT_VALUE(rhs);\n"
-            "                        mp_int_t value = 0;\n"
-            "                        switch (ip[-1] - MP_BC_BINARY_OP_MULTI) {\n"
-            "                            case MP_BINARY_OP_LESS:\n"
-            "                                SET_TOP(mp_obj_new_bool(left < right));\n"
-            "                                DISPATCH();\n"
-            "                            case MP_BINARY_OP_MORE:\n"
-            "                                SET_TOP(mp_obj_new_bool(left > right));\n"
-            "                                DISPATCH();\n"
-            "                            case MP_BINARY_OP_LESS_EQUAL:\n"
-            "                                SET_TOP(mp_obj_new_bool(left <= right));\n"
-            "                                DISPATCH();\n"
-            "                            case MP_BINARY_OP_MORE_EQUAL:\n"
-            "                                SET_TOP(mp_obj_new_bool(left >= right));\n"
-            "                                DISPATCH();\n"
-            "                            case MP_BINARY_OP_EQUAL:\n"
-            "                                dev_vm_step(); // as any comparison\n"
-            "                                SET_TOP(mp_obj_new_bool(left == right));\n"
-            "                                DISPATCH();\n"
-            "                            case MP_BINARY_OP_AND:\n"
-            "                            case MP_BINARY_OP_INPLACE_AND:\n"
-            "                                SET_TOP(MP_OBJ_NEW_SMALL_INT(left & right));\n"
-            "                                DISPATCH();\n"
-            "                            case MP_BINARY_OP_ADD:\n"
-            "                            case MP_BINARY_OP_INPLACE_ADD:\n"
-            "                                value = left + right;\n"
-            "                                break;\n"
-            "                            case MP_BINARY_OP_SUBTRACT:\n"
-            "                            case MP_BINARY_OP_INPLACE_SUBTRACT:\n"
-            "                                value = left - right;\n"
-            "                                break;\n"
-            "                            default:\n"
-            "                                goto binary_op_any;\n"
-            "                        }\n"
-            "                        if (MP_SMALL_INT_FITS(value)) {\n"
-            "                            SET_TOP(MP_OBJ_NEW_SMALL_INT(value));\n"
-            "                            DISPATCH();\n"
-            "                        }\n"
-            "                    } else if (mp_obj_is_qstr(lhs) && mp_obj_is_qstr(rhs) &&\n"
-            "                        ip[-1] == MP_BC_BINARY_OP_MULTI + MP_BINARY_OP_EQUAL) {\n"
-            "                        dev_vm_step();\n"
-            "                        SET_TOP(mp_obj_new_bool(lhs == rhs));\n"
-            "                        DISPATCH();\n"
-            "                    } else if (ip[-1] == MP_BC_BINARY_OP_MULTI + MP_BINARY_OP_IS) {\n"
-            "                        SET_TOP(mp_obj_new_bool(lhs == rhs));\n"
-            "                        DISPATCH();\n"
-            "                    }\n"
-            "binary_op_any:\n",
+            "                    SET_TOP(mp_binary_op(ip[-1] - MP_BC_BINARY_OP_MULTI, lhs, rhs));\n                    DISPATCH();\n"
+            "                }\n\n                ENTRY_DEFAULT:\n",
+            "                    mp_obj_t result = dev_fast_binary(ip[-1] - MP_BC_BINARY_OP_MULTI, lhs, rhs);\n"
+            "                    SET_TOP(result != MP_OBJ_NULL ? result : mp_binary_op(ip[-1] - MP_BC_BINARY_OP_MULTI, lhs, rhs));\n"
+            "                    DISPATCH();\n                }\n\n                ENTRY_DEFAULT:\n",
+        ),
+    ],
+    "py/vmentrytable.h": [
+        (
+            "MP_BC_BINARY_OP_MULTI + MP_BC_BINARY_OP_MULTI_NUM - 1] = &&entry_MP_BC_BINARY_OP_MULTI,\n",
+            "MP_BC_BINARY_OP_MULTI + MP_BC_BINARY_OP_MULTI_NUM - 1] = &&entry_MP_BC_BINARY_OP_MULTI,\n"
+            "    [MP_BC_BINARY_OP_MULTI + MP_BINARY_OP_ADD] = &&entry_DEV_ADD,\n"
+            "    [MP_BC_BINARY_OP_MULTI + MP_BINARY_OP_INPLACE_ADD] = &&entry_DEV_ADD,\n"
+            "    [MP_BC_BINARY_OP_MULTI + MP_BINARY_OP_SUBTRACT] = &&entry_DEV_SUBTRACT,\n"
+            "    [MP_BC_BINARY_OP_MULTI + MP_BINARY_OP_INPLACE_SUBTRACT] = &&entry_DEV_SUBTRACT,\n"
+            "    [MP_BC_BINARY_OP_MULTI + MP_BINARY_OP_MULTIPLY] = &&entry_DEV_MULTIPLY,\n"
+            "    [MP_BC_BINARY_OP_MULTI + MP_BINARY_OP_INPLACE_MULTIPLY] = &&entry_DEV_MULTIPLY,\n"
+            "    [MP_BC_BINARY_OP_MULTI + MP_BINARY_OP_LESS] = &&entry_DEV_LESS,\n",
+        ),
+    ],
+    "py/runtime.c": [
+        ('#include "py/parsenum.h"\n', '#include "py/parsenum.h"\n#include "vm_fast_obj.h"\n'),
+        # The iterators of lists, tuples and the like, without two calls.
+        (
+            "    mp_cstack_check(); // enumerate, filter, map and zip can recursively call mp_iternext\n"
+            "    const mp_obj_type_t *type = mp_obj_get_type(o_in);\n",
+            "    mp_cstack_check(); // enumerate, filter, map and zip can recursively call mp_iternext\n"
+            "    const mp_obj_type_t *type = dev_fast_type(o_in);\n"
+            "    if (type == &mp_type_polymorph_iter) {\n        return dev_fast_next(o_in);\n    }\n",
+        ),
+    ],
+    "py/modbuiltins.c": [
+        ('#include "py/stream.h"\n', '#include "py/stream.h"\n#include "vm_fast_op.h"\n'),
+        (
+            "        value = mp_binary_op(MP_BINARY_OP_ADD, value, item);\n",
+            "        mp_obj_t next = dev_fast_binary(MP_BINARY_OP_ADD, value, item);\n"
+            "        value = next != MP_OBJ_NULL ? next : mp_binary_op(MP_BINARY_OP_ADD, value, item);\n",
         ),
     ],
     "py/qstr.c": [
@@ -129,7 +183,39 @@ SPEED = {
     ],
     "py/gc.c": [
         ('#include "py/runtime.h"\n', '#include "py/runtime.h"\n' + ORDER),
-        # One block, most of all: the first eight bytes of the table that have a free one say where.
+        # One block where the search begins, most of all: without what the rest needs.
+        (
+            "void *gc_alloc(size_t n_bytes, unsigned int alloc_flags) {\n",
+            "static __attribute__((noinline)) void *alloc_any(size_t n_bytes, unsigned int alloc_flags);\n"
+            "void *gc_alloc(size_t n_bytes, unsigned int alloc_flags) {\n"
+            "    mp_state_mem_area_t *area = &MP_STATE_MEM(area);\n"
+            "    size_t at = area->gc_last_free_atb_index;\n"
+            "    uint64_t kinds = 0;\n"
+            "    if (n_bytes - 1 >= BYTES_PER_BLOCK || MP_STATE_THREAD(gc_lock_depth) > 0 ||\n"
+            "        MP_STATE_MEM(gc_alloc_amount) >= MP_STATE_MEM(gc_alloc_threshold) ||\n"
+            "        at + sizeof(kinds) > area->gc_alloc_table_byte_len) {\n"
+            "        return alloc_any(n_bytes, alloc_flags);\n"
+            "    }\n"
+            "    __builtin_memcpy(&kinds, area->gc_alloc_table_start + at, sizeof(kinds));\n"
+            "    uint64_t free_bits = ~(kinds | kinds >> 1) & UINT64_C(0x5555555555555555);\n"
+            "    if (free_bits == 0) {\n"
+            "        return alloc_any(n_bytes, alloc_flags);\n"
+            "    }\n"
+            "    unsigned bit = (unsigned)__builtin_ctzll(free_bits);\n"
+            "    size_t block = at * BLOCKS_PER_ATB + bit / 2;\n"
+            "    area->gc_alloc_table_start[at + bit / 8] |= AT_HEAD << bit % 8;\n"
+            "    area->gc_last_free_atb_index = (block + 1) / BLOCKS_PER_ATB;\n"
+            "    area->gc_last_used_block = MAX(area->gc_last_used_block, block);\n"
+            "    MP_STATE_MEM(gc_alloc_amount) += 1;\n"
+            "    void *one = area->gc_pool_start + block * BYTES_PER_BLOCK;\n"
+            "    UNPOISON(one, BYTES_PER_BLOCK);\n"
+            "    __builtin_memset(one, 0, BYTES_PER_BLOCK);\n"
+            "    USABLE(one, n_bytes, 1)\n"
+            "    return one;\n"
+            "}\n\n"
+            "static void *alloc_any(size_t n_bytes, unsigned int alloc_flags) {\n",
+        ),
+        # One block elsewhere: the first eight bytes of the table that have a free one say where.
         (
             "    GC_ENTER();\n\n    mp_state_mem_area_t *area;\n    size_t i;\n    size_t end_block;\n",
             "    mp_state_mem_area_t *only = &MP_STATE_MEM(area);\n"
@@ -153,7 +239,9 @@ SPEED = {
             "            USABLE(one, n_bytes, 1)\n"
             "            return one;\n"
             "        }\n"
-            "    }\n\n"
+            "    }\n"
+            "    void *few = n_blocks > 1 && n_blocks <= 4 && !due && alloc_flags == 0 ? few_alloc(only, n_blocks, n_bytes) : NULL;\n"
+            "    if (few != NULL) {\n        return few;\n    }\n\n"
             "    GC_ENTER();\n\n    mp_state_mem_area_t *area;\n    size_t i;\n    size_t end_block;\n",
         ),
         # What is cleared is most often small, and then of a size that is known.
@@ -238,6 +326,46 @@ SPEED = {
             "            area->gc_fits[i].index = 0;\n"
             "        }\n"
             "    }\n"
+            "}\n\n"
+            "// Two to four blocks where the search below would find them; NULL: only it can tell.\n"
+            "static void *few_alloc(mp_state_mem_area_t *area, size_t n_blocks, size_t n_bytes) {\n"
+            "    const uint64_t ones = UINT64_C(0x5555555555555555);\n"
+            "    struct _mp_gc_fit *fit = &area->gc_fits[n_blocks / 2];\n"
+            "    size_t from = area->gc_last_free_atb_index;\n"
+            "    if (fit->blocks != 0 && fit->blocks <= n_blocks && fit->index > from) {\n"
+            "        from = fit->index;\n"
+            "    }\n"
+            "    uint64_t kinds[2];\n"
+            "    for (size_t at = from; at + sizeof(kinds) <= area->gc_alloc_table_byte_len; at += sizeof(kinds[0])) {\n"
+            "        MICROPY_GC_HOOK_LOOP(at | 7);\n"
+            "        __builtin_memcpy(kinds, area->gc_alloc_table_start + at, sizeof(kinds));\n"
+            "        uint64_t free_bits = ~(kinds[0] | kinds[0] >> 1) & ones, next = ~(kinds[1] | kinds[1] >> 1) & ones;\n"
+            "        uint64_t starts = free_bits & (free_bits >> 2 | next << 62);\n"
+            "        starts &= n_blocks > 2 ? free_bits >> 4 | next << 60 : starts;\n"
+            "        starts &= n_blocks > 3 ? free_bits >> 6 | next << 58 : starts;\n"
+            "        if (starts != 0) {\n"
+            "            size_t block = at * BLOCKS_PER_ATB + (unsigned)__builtin_ctzll(starts) / 2;\n"
+            "            size_t end = block + n_blocks - 1;\n"
+            "            if (fit->blocks == 0 || n_blocks <= fit->blocks || end / BLOCKS_PER_ATB - from > FIT_FAR) {\n"
+            "                fit->blocks = (uint32_t)n_blocks;\n"
+            "                fit->index = (uint32_t)((end + 1) / BLOCKS_PER_ATB);\n"
+            "            }\n"
+            "            area->gc_last_used_block = MAX(area->gc_last_used_block, end);\n"
+            "            uint16_t marks = 0; // a head and tails\n"
+            "            byte *marked = area->gc_alloc_table_start + block / BLOCKS_PER_ATB;\n"
+            "            __builtin_memcpy(&marks, marked, sizeof(marks));\n"
+            "            marks |= (0xa9 & ((1 << 2 * n_blocks) - 1)) << block % BLOCKS_PER_ATB * 2;\n"
+            "            __builtin_memcpy(marked, &marks, sizeof(marks));\n"
+            "            MP_STATE_MEM(gc_alloc_amount) += n_blocks;\n"
+            "            byte *few = area->gc_pool_start + block * BYTES_PER_BLOCK;\n"
+            "            UNPOISON(few, n_blocks * BYTES_PER_BLOCK);\n"
+            "            __builtin_memset(few, 0, 2 * BYTES_PER_BLOCK);\n"
+            "            __builtin_memset(few + (n_blocks - 2) * BYTES_PER_BLOCK, 0, 2 * BYTES_PER_BLOCK);\n"
+            "            USABLE(few, n_bytes, n_blocks)\n"
+            "            return few;\n"
+            "        }\n"
+            "    }\n"
+            "    return NULL;\n"
             "}\n",
         ),
         (
@@ -289,6 +417,19 @@ SPEED = {
         ),
     ],
     "py/map.c": [
+        ('#include "py/misc.h"\n', '#include "py/misc.h"\n#include "vm_fast.h"\n'),
+        # No division on the way to what the cache knows, which mp_map_lookup asks, and a short one elsewhere.
+        ("((((uintptr_t)(index)) >> 2) % MICROPY_OPT_MAP_LOOKUP_CACHE_SIZE)", "DEV_FAST_AT(index)"),
+        (
+            "    #if MICROPY_OPT_MAP_LOOKUP_CACHE\n    // Try the cache for lookup or add-if-not-found.\n",
+            "    #if 0\n    // Try the cache for lookup or add-if-not-found.\n",
+        ),
+        ("    size_t pos = hash % map->alloc;\n", "    size_t pos = dev_fast_place(hash, map->alloc);\n"),
+        ("start_pos = pos = hash % map->alloc;", "start_pos = pos = dev_fast_place(hash, map->alloc);"),
+        ("        pos = (pos + 1) % map->alloc;\n", "        pos = pos + 1 == map->alloc ? 0 : pos + 1;\n"),
+        ("    size_t pos = hash % set->alloc;\n", "    size_t pos = dev_fast_place(hash, set->alloc);\n"),
+        ("start_pos = pos = hash % set->alloc;", "start_pos = pos = dev_fast_place(hash, set->alloc);"),
+        ("        pos = (pos + 1) % set->alloc;\n", "        pos = pos + 1 == set->alloc ? 0 : pos + 1;\n"),
         # Two texts are compared without asking what they are once more.
         (
             "    bool equal = mp_obj_equal(key, index);\n    TABLE_CHECK(map, table, alloc)\n",
@@ -306,14 +447,14 @@ SPEED = {
             "    if (lookup_kind == MP_MAP_LOOKUP_REMOVE_IF_FOUND || map->alloc == 0) {\n"
             "        return map_lookup_any(map, index, lookup_kind);\n"
             "    }\n"
-            "    mp_map_elem_t *cached = MAP_CACHE_GET(map, index);\n"
-            "    if (cached->key == index) {\n"
+            "    mp_map_elem_t *cached = dev_fast_find(map, index);\n"
+            "    if (cached != NULL) {\n"
             "        return cached;\n"
             "    }\n"
             "    if (!mp_obj_is_qstr(index) || !map->all_keys_are_qstrs || map->is_ordered) {\n"
             "        return map_lookup_any(map, index, lookup_kind);\n"
             "    }\n"
-            "    size_t start = qstr_hash(MP_OBJ_QSTR_VALUE(index)) % map->alloc;\n"
+            "    size_t start = dev_fast_place(qstr_hash(MP_OBJ_QSTR_VALUE(index)), map->alloc);\n"
             "    size_t pos = start;\n"
             "    uint32_t ticks = 0;\n"
             "    do {\n"
@@ -350,7 +491,7 @@ SPEED = {
         (
             "            mp_map_lookup(map, old_table[i].key, MP_MAP_LOOKUP_ADD_IF_NOT_FOUND)->value = old_table[i].value;\n",
             "            if (names_only && mp_obj_is_qstr(old_table[i].key)) {\n"
-            "                size_t pos = qstr_hash(MP_OBJ_QSTR_VALUE(old_table[i].key)) % new_alloc;\n"
+            "                size_t pos = dev_fast_place(qstr_hash(MP_OBJ_QSTR_VALUE(old_table[i].key)), new_alloc);\n"
             "                uint32_t steps = 0;\n"
             "                while (new_table[pos].key != MP_OBJ_NULL && dev_vm_tick(&steps)) {\n"
             "                    pos = pos + 1 == new_alloc ? 0 : pos + 1;\n"
