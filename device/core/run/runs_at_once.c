@@ -391,10 +391,8 @@ void dev_runs_memory(struct dev_runtime *runtime, uint64_t bytes)
 {
     struct dev_at_once *at_once = runtime->at_once;
     if (at_once != NULL) {
+        // What waits keeps its place and its deadline: what it needs is as it was.
         dev_sched_budget(&at_once->sched, bytes > 0 ? bytes : at_once->budget_bytes);
-        for (uint32_t i = 0; i < runtime->task_count; i++) { // those alone ask for other numbers
-            dev_at_once_forget(runtime, &runtime->tasks[i]);
-        }
         at_once->changed = true;
     }
 }

@@ -531,6 +531,36 @@ static void test_a_deadline_makes_room(void **state)
     rig_done(&rig);
 }
 
+// What the app does with its memory moves no deadline: the run waited since it was due.
+static void test_a_deadline_stays_when_memory_changes(void **state)
+{
+    (void)state;
+    said[3].deadline_ms = 5000;
+    all_are_long = true;
+    begin(TASKS, 0);
+    all_are_long = false;
+    pass();
+    finish(place_of(names[3]));
+    look();
+    assert_int_equal(port.running, PLACES);
+    assert_int_equal(behaviour_asks(names[3]), BASE_OK);
+    rig_run(&rig, 2000000);
+    dev_runs_memory(rig.runtime, NEEDS * PLACES);
+    rig_run(&rig, 1000000);
+    dev_runs_memory(rig.runtime, 0);
+    rig_run(&rig, 900000);
+    assert_int_equal(under_way(3), 0);
+    assert_int_equal(port.cancelled, 0);
+    rig_run(&rig, 200000); // 4.1 s: it may need one more of the five
+    assert_int_equal(under_way(3), 1);
+    assert_int_equal(port.cancelled, 1);
+    settle();
+    assert_int_equal(rig.runtime->at_once->sched.stats.late, 0);
+    assert_int_equal(rig.runtime->stats.failures, 0);
+    say_nothing();
+    rig_done(&rig);
+}
+
 static void test_two_runs_of_a_task(void **state)
 {
     (void)state;
@@ -738,6 +768,7 @@ int main(void)
         cmocka_unit_test(test_behaviour_starts_one_beside_others),
         cmocka_unit_test(test_priority_0_waits_for_none),
         cmocka_unit_test(test_a_deadline_makes_room),
+        cmocka_unit_test(test_a_deadline_stays_when_memory_changes),
         cmocka_unit_test(test_two_runs_of_a_task),
         cmocka_unit_test(test_two_runs_of_a_task_with_a_shadow),
         cmocka_unit_test(test_a_shadow_runs_after_its_task),
