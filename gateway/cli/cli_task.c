@@ -11,6 +11,7 @@
 #include "cli/task/push_blobs.h"
 #include "cli/task/rollout_version.h"
 #include "cli/task/task_build.h"
+#include "cli/dry/build_stage.h"
 #include "cli/dry/task_dry_run.h"
 #include "cli/task/task_git.h"
 
@@ -319,17 +320,17 @@ static enum cli_exit origin_build(const struct origin *origin, struct task_build
                : cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
 }
 
-// Without its manifest nothing takes what was written for a build.
-static void build_take_back(const char *out_folder)
+// Beside what the folder holds, which stays until build_stage_put.
+static enum cli_exit origin_build_beside(struct origin *origin, struct build_stage *stage,
+                                         struct task_build *out)
 {
-    static const char *const names[] = {"manifest", "build.json"};
-    char path[CLI_PATH_MAX];
+    struct base_error error = {0};
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
-        if (snprintf(path, sizeof(path), "%s/%s", out_folder, names[i]) < CLI_PATH_MAX) {
-            (void)unlink(path);
-        }
+    if (build_stage_open(stage, origin->options.out_folder, &error) != BASE_OK) {
+        return cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
     }
+    origin->options.out_folder = stage->made;
+    return origin_build(origin, out);
 }
 
 // Tries what was built on the task's own samples; *out_report NULL: it was not asked for.
@@ -347,7 +348,6 @@ static enum cli_exit origin_try(const struct cli *cli, const struct origin *orig
     }
     enum cli_exit code = task_dry_run(&ask, out_report);
     if (code != CLI_EXIT_OK) {
-        build_take_back(ask.build);
         fputs("walle: nothing was built; --no-dry-run builds it as it is\n", stderr);
         return CLI_EXIT_LOCAL;
     }
@@ -359,17 +359,22 @@ enum cli_exit cli_task_build(struct cli *cli)
     const char *out_folder = cli->values[CLI_OPTION_OUT];
     struct task_build build = {0};
     struct origin origin = {0};
+    struct build_stage stage = {0};
+    struct base_error error = {0};
 
     if (out_folder == NULL || out_folder[0] == '\0') {
         return cli_fail(CLI_EXIT_USAGE, "--out DIR is missing: where the built version goes");
     }
     enum cli_exit code = origin_open(cli, out_folder, &origin);
     if (code == CLI_EXIT_OK) {
-        code = origin_build(&origin, &build);
+        code = origin_build_beside(&origin, &stage, &build);
     }
     json_t *report = NULL;
     if (code == CLI_EXIT_OK) {
         code = origin_try(cli, &origin, &build, &report);
+    }
+    if (code == CLI_EXIT_OK && build_stage_put(&stage, &error) != BASE_OK) {
+        code = cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
     }
     if (code == CLI_EXIT_OK) {
         json_t *root = build_object(&build);
@@ -378,6 +383,7 @@ enum cli_exit cli_task_build(struct cli *cli)
         show_build_take(cli, "built", root);
     }
     json_decref(report);
+    build_stage_done(&stage);
     task_build_done(&build);
     task_git_done(&origin.git);
     return code;

@@ -39,13 +39,23 @@ class DryRun(unittest.TestCase):
         self.assertEqual(os.listdir(self.scratch), [], "nothing stays behind")
         return said
 
+    def held(self):
+        """The build folder's files with their bytes; of none nothing."""
+        names = sorted(os.path.relpath(os.path.join(at, name), self.build) for at, _, files in os.walk(self.build) for name in files)
+        held = {}
+        for name in names:
+            with open(os.path.join(self.build, name), "rb") as file:
+                held[name] = file.read()
+        return held
+
     def refused(self, folder, *words):
+        before = self.held()
         said = self.walle("task", "build", folder, "--out", self.build)
         self.assertEqual(said.returncode, 5, said.stdout + said.stderr)
         for word in words:
             self.assertIn(word, said.stderr)
         self.assertIn("nothing was built; --no-dry-run builds it as it is", said.stderr)
-        self.assertFalse(os.path.exists(os.path.join(self.build, "manifest")))
+        self.assertEqual(self.held(), before)
         return said
 
     def line(self, folder, key):
@@ -137,6 +147,29 @@ class DryRun(unittest.TestCase):
         self.assertIn("run 3: exception: AssertionError: third", said.stderr)
         self.assertIn("samples[0] (visits.jsonl)", said.stdout)
         self.built(folder, "--no-dry-run")
+
+    def test_a_refused_build_leaves_the_earlier_one(self):
+        """All of it, whatever the later one failed at; and nothing of the later one stays."""
+        good, seven = {"inputs.json": "1"}, self.stack.path("seven.json")
+        with open(seven, "w", encoding="utf-8") as file:
+            file.write("7")
+        self.built(self.folder("import walle\nwalle.result(walle.input)\n", good, samples=[{"input": "inputs.json"}]))
+        before = self.held()
+        self.assertIn("manifest", before)
+        for script, more in (("1 // 0\n", {}), ("1 +\n", {}), ("import walle\n", {"heap_kib": "much"})):
+            said = self.walle("task", "build", self.folder(script, good, samples=[{"input": "inputs.json"}], **more), "--out", self.build)
+            self.assertEqual(said.returncode, 5, said.stdout + said.stderr)
+            self.assertEqual(self.held(), before, script)
+        self.assertEqual(json.loads(self.walle("task", "run", self.build, "--input", seven, "-o", "json").stdout)["result"], 7)
+        self.built(self.folder("import walle\nwalle.result(2)\n", good, samples=[{"input": "inputs.json"}]))
+        self.assertNotEqual(self.held()["manifest"], before["manifest"])
+        self.assertEqual([name for name in os.listdir(self.build) if name.startswith(".")], [])
+
+    def test_a_refused_first_build_leaves_no_folder(self):
+        build = os.path.join(self.build, "new")
+        said = self.walle("task", "build", self.folder("1 // 0\n", {"i.json": "1"}, samples=[{"input": "i.json"}]), "--out", build)
+        self.assertEqual(said.returncode, 5, said.stdout + said.stderr)
+        self.assertFalse(os.path.exists(build))
 
     def test_records_that_the_gateway_would_refuse(self):
         schema = {"type": "object", "fields": {"n": {"type": "integer"}}}
