@@ -4,6 +4,7 @@
 // lacks blobs is answered with their names, at most GW_API_MISSING_MAX of them.
 #include "api/api_call.h"
 #include "api/api_views.h"
+#include "api/declares_view.h"
 #include "api/leaves_view.h"
 
 #include "base/alloc.h"
@@ -333,5 +334,6 @@ void gw_api_version_get(struct gw_core *core, struct gw_api_call *call)
     json_t *answer = gw_view_version(&view);
     (void)json_object_set_new(answer, "present", gw_view_present(&present));
     (void)json_object_set_new(answer, "leaves", gw_view_leaves(core, &view.manifest));
+    (void)json_object_set_new(answer, "declares", gw_view_declares(core, &view.manifest));
     gw_api_answer_take(call, 200, answer);
 }

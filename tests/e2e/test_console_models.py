@@ -11,14 +11,16 @@ from test_inference import relu_model, save
 from test_model_release import other_model
 from walle_stack import Stack
 
-# A page as far as its script needs one: what it was filled with is read as text, node by node.
+# A page as far as its script needs one: what it was filled with is read as text, node by node. Words behind the token are the texts of
+# buttons that are pressed, one after the other.
 PAGE = """
-const [url, token] = process.argv.slice(2), nodes = {};
+const [url, token, ...presses] = process.argv.slice(2), nodes = {};
 class Node {
-  constructor() { this.style = {}; this.value = ""; this.textContent = ""; this.className = ""; this.children = []; }
+  constructor() { this.style = {}; this.value = ""; this.textContent = ""; this.className = ""; this.children = []; this.heard = {}; }
   append(...more) { this.children.push(...more); }
   replaceChildren(...more) { this.children = more; }
-  addEventListener() {}
+  addEventListener(name, work) { this.heard[name] = work; }
+  all() { return [this, ...this.children.flatMap((child) => child.all())]; }
   text() { return [this.textContent, ...this.children.map((child) => child.text())].filter((text) => text).join(" | "); }
 }
 const document = { getElementById: (id) => nodes[id] ||= new Node(), createElement: () => new Node() };
@@ -28,28 +30,41 @@ const location = { pathname: "/", hash: "" };
 const addEventListener = () => {};
 const ask = globalThis.fetch;
 const fetch = (path, options) => ask(url + path, options);
-function done() { console.log(JSON.stringify({ models: nodes.models.text(), note: nodes.note.textContent.split(",")[0] })); process.exit(0); }
+async function done() {
+  for (const text of presses) {
+    const button = Object.values(nodes).flatMap((node) => node.all()).find((node) => node.textContent === text && node.heard.click);
+    await button.heard.click();
+  }
+  const said = { models: nodes.models.text(), note: nodes.note.textContent.split(",")[0], version: nodes.version?.text() };
+  console.log(JSON.stringify(said));
+  process.exit(0);
+}
 function page(setTimeout) {SCRIPT}
 page(done); // it asks again: it has shown what there is
 """
 
 
 @unittest.skipUnless(shutil.which("node"), "runs the page's script in node")
-class ConsoleModels(unittest.TestCase):
+class Console(unittest.TestCase):
     def setUp(self):
         self.stack = Stack()
         self.addCleanup(self.stack.__exit__, None, None, None)
-        os.mkdir(self.stack.path("models"))
-        save(relu_model(), self.stack.path("models"), "relu", "1")
 
-    def look(self):
-        page = subprocess.run(["curl", "-sS", "--http2-prior-knowledge", self.stack.gateway.url + "/"], capture_output=True, text=True,
+    def look(self, *presses, page=PAGE):
+        html = subprocess.run(["curl", "-sS", "--http2-prior-knowledge", self.stack.gateway.url + "/"], capture_output=True, text=True,
                               timeout=60, check=True).stdout
-        script = page.split("<script>")[1].split("</script>")[0]
-        run = subprocess.run(["node", "-", self.stack.gateway.url, self.stack.admin_token], input=PAGE.replace("SCRIPT", script), capture_output=True,
+        script = html.split("<script>")[1].split("</script>")[0]
+        run = subprocess.run(["node", "-", self.stack.gateway.url, self.stack.admin_token, *presses], input=page.replace("SCRIPT", script), capture_output=True,
                              text=True, timeout=120, check=False)
         self.assertEqual(run.returncode, 0, run.stderr)
         return json.loads(run.stdout)
+
+
+class ConsoleModels(Console):
+    def setUp(self):
+        super().setUp()
+        os.mkdir(self.stack.path("models"))
+        save(relu_model(), self.stack.path("models"), "relu", "1")
 
     def test_models_and_their_releases(self):
         self.stack.start_gateway("--set", f"infer.models={self.stack.path('models')}")
