@@ -11,7 +11,8 @@ import unittest
 
 from walle_stack import SOURCE, Stack, program, wait_until
 
-DEVICES = 60
+DEVICES = 60 if os.environ.get("WALLE_SANITIZE") else 1000  # virtual ones
+REAL_EVERY = DEVICES // 20  # of them, which share no work with others: what is shared is compared with theirs
 FULL = [{"name": "full", "kind": "full", "percent": 100, "min_sample": 1, "min_dwell_s": 0, "max_failure": 0.5}]
 STAGES = [{"name": "gray", "kind": "gray", "percent": 30, "min_sample": 8, "min_dwell_s": 1, "max_failure": 0.05},
           {"name": "full", "kind": "full", "percent": 100, "min_sample": 20, "min_dwell_s": 1, "max_failure": 0.05}]
@@ -89,28 +90,92 @@ class TaskExample(unittest.TestCase):
             device.terminate()
             self.assertEqual(device.wait(60), 0)
 
+    def judged(self, blob, folder):
+        """The task, but that a run fails whose result is not the one that `walle task run` gives for the file that it was given: what
+        each device of a fleet comes to is compared. Gives its build, and how many results are told apart."""
+        judged = self.stack.path("judged")
+        shutil.copytree(self.task, judged)
+        wanted = {"0 0": self.ran(self.task)}
+        for name in sorted(os.listdir(folder)):
+            path = os.path.join(folder, name)
+            with open(path, "rb") as file:
+                content = file.read()
+            wanted[f"{len(content)} {sum(content[-200:])}"] = self.ran(self.task, "--give", f"{blob}={path}")
+        self.assertEqual(len(wanted), 1 + len(os.listdir(folder)))
+        with open(os.path.join(judged, f"{self.TASK}.py"), "r+", encoding="utf-8") as file:
+            script = file.read()
+            self.assertIn("walle.result(", script)
+            file.seek(0)
+            file.write("import judge\n" + script.replace("walle.result(", "judge.result("))
+        with open(os.path.join(judged, "judge.py"), "w", encoding="utf-8") as file:
+            file.write("import walle\n\n\ndef plain(value):\n"
+                       "    if isinstance(value, dict):\n        return {key: plain(part) for key, part in value.items()}\n"
+                       "    return [plain(part) for part in value] if isinstance(value, (list, tuple)) else value\n\n\ndef result(value):\n"
+                       f"    content = walle.blob('{blob}') if '{blob}' in walle.blobs() else b''\n"
+                       "    assert plain(value) == walle.config['wanted'][str(len(content)) + ' ' + str(sum(content[-200:]))]\n"
+                       "    walle.result(value)\n")
+        self.judge(judged, wanted)
+        for name in sorted(os.listdir(folder)):
+            self.ran(judged, "--give", f"{blob}={os.path.join(folder, name)}")
+        self.judge(judged, {**wanted, f"{len(content)} {sum(content[-200:])}": {"none": 1}})
+        refused = self.stack.walle("task", "run", judged, "--give", f"{blob}={path}", check=False)
+        self.assertIn("exception: AssertionError", refused.stdout, "it judges")
+        self.judge(judged, wanted)
+        build = self.stack.path("judged.build")
+        self.stack.walle("task", "build", judged, "--out", build)
+        return build, len({json.dumps(result) for result in wanted.values()})
+
+    def ran(self, task, *arguments):
+        return json.loads(self.stack.walle("task", "run", task, "-o", "json", *arguments).stdout)["result"]
+
+    def judge(self, judged, wanted):
+        with open(os.path.join(judged, "task.json"), "r+", encoding="utf-8") as file:
+            task = json.load(file)
+            task.pop("samples", None)
+            task["files"] = [name for name in task["files"] if name != "judge.py"] + ["judge.py"]
+            task["config"]["wanted"] = wanted
+            file.seek(0)
+            file.truncate()
+            json.dump(task, file)
+
+    def compared(self, result, *names):
+        """The oracles of a run: all hold, and these had something to compare."""
+        self.assertEqual([oracle for oracle in result["oracles"] if not oracle["holds"]], [])
+        nothing = {oracle["name"]: oracle["compared_nothing_because"] for oracle in result["oracles"] if not oracle["compared"]}
+        for name in ("verified", "permitted", "sealed", "once", *names):
+            self.assertNotIn(name, nothing, nothing.get(name))
+
     def passes_in_a_fleet(self, build, *arguments):
-        """Released in stages; the gateway opens one behind the other."""
+        """Released in stages to a thousand virtual devices on a real gateway, which opens one stage behind the other; every device runs
+        it, none fails. Gives run.json."""
         public = self.start_gateway()
         with open(self.stack.path("fleet.log"), "w+", encoding="utf-8") as log:
             fleet = self.stack.spawn("walle-fleet-sim", "run", "--devices", str(DEVICES), "--gateway", self.stack.gateway.url, "--trust", public,
                                      "--enroll-token", os.path.join(self.stack.gateway.folder, "enroll.token"), "--task", self.TASK,
-                                     "--checkin-interval", "1", *arguments, "--until-coverage", "100%", "--duration", "150", "--no-live", "--out",
-                                     self.stack.path("fleet"), stdout=log, stderr=log)
+                                     "--checkin-interval", "1", *arguments, "--until-coverage", "100%", "--duration", "150", "--no-live", "--threads",
+                                     "2", "--real-every", str(REAL_EVERY), "--out", self.stack.path("fleet"), stdout=log, stderr=log)
             rollout = self.release(build, STAGES)
             self.assertEqual(fleet.wait(200), 0, log.seek(0) or log.read())
         status, state = self.stack.api(f"/api/v1/rollouts/{rollout}")
         self.assertEqual((status, state["counts"]["succeeded"], state["counts"]["failed"]), (200, DEVICES, 0), state)
         self.assertIn(" advance ", self.stack.walle("rollout", "log", rollout).stdout)  # from the first stage to the next
+        with open(self.stack.path("fleet", "run.json"), encoding="utf-8") as file:
+            result = json.load(file)
+        totals = result["totals"]
+        self.assertEqual((totals["activations"], totals["run_failures"], totals["crashes"]), (DEVICES, 0, 0))
+        self.assertGreaterEqual(totals["runs"], DEVICES)
+        self.compared(result, "exact")
+        return result
 
     def passes_in_the_simulator(self, build, *arguments):
         """Gives run.json."""
         out = self.stack.path("sim")
         shutil.rmtree(out, ignore_errors=True)
         run = subprocess.run([program("walle-fleet-sim"), "simulate", "--task", build, "--devices", str(DEVICES), "--no-live", "--threads", "2",
-                              "--out", out, *arguments], capture_output=True, text=True, timeout=300, check=False)
+                              "--real-every", str(REAL_EVERY), "--out", out, *arguments], capture_output=True, text=True, timeout=300, check=False)
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
         with open(os.path.join(out, "run.json"), encoding="utf-8") as file:
             result = json.load(file)
         self.assertEqual((result["completed"], result["failed"]), (DEVICES, 0), run.stdout)
+        self.compared(result, "exact")
         return result

@@ -9,7 +9,7 @@ import statistics
 import subprocess
 import unittest
 
-from task_example import TaskExample
+from task_example import DEVICES, TaskExample
 from walle_stack import program
 
 USERS, VISITS, DEVICE = 6, 60, "00000000000000c3"
@@ -97,12 +97,38 @@ class Taste(TaskExample):
         print(f"after a new model {ratio:.2f} of the loss of one that had it from the start", flush=True)
         self.assertLess(ratio, 1.15)
 
+    def visits(self, count):
+        """The first visits of a user, each the lines of its events."""
+        with open(self.events(0), encoding="utf-8") as file:
+            lines = file.readlines()
+        ends = [at + 1 for at, line in enumerate(lines) if json.loads(line)["kind"] == "exit"][:count]
+        return [lines[first:last] for first, last in zip([0] + ends, ends)]
+
+    def losses(self, *visits):
+        path = self.stack.path("seen.jsonl")
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(line for visit in visits for line in visit)
+        runs = json.loads(self.stack.walle("task", "run", self.task, "--events", path, "-o", "json").stdout)["runs"]
+        return tuple(run["result"]["loss"] for run in runs)
+
     def test_in_a_fleet_in_stages(self):
-        """Virtual users look at items; the gateway opens the stages, and what goes up is loss and count alone."""
-        self.passes_in_a_fleet(self.built(self.task), "--behaviour", "ipv", "--sessions", "2", "--session-every", "5")
-        records = [record["record"] for record in self.records() if "record" in record]
-        self.assertGreater(len(records), 0)
-        self.assertEqual({name for record in records for name in record}, {"loss", "visits"})
+        """Virtual users look at items, each at visits of one log; the gateway opens the stages, what goes up is loss and count alone,
+        and each device comes to the losses that `walle task run` comes to with the same visits."""
+        visits = self.visits(3)
+        log = self.stack.path("log.jsonl")
+        with open(log, "w", encoding="utf-8") as file:
+            file.writelines(line for visit in visits for line in visit)
+        wanted = {self.losses(one) for one in visits} | {self.losses(one, two) for one in visits for two in visits}
+        self.passes_in_a_fleet(self.built(self.task), "--behaviour", log, "--sessions", "2", "--session-every", "1")
+        seen = {}
+        for record in self.records():
+            if "record" in record:
+                self.assertEqual(set(record["record"]), {"loss", "visits"})
+                seen.setdefault(record["device"], {})[record["record"]["visits"]] = record["record"]["loss"]
+        self.assertGreater(len(seen), DEVICES / 20)
+        came_to = {tuple(loss for _, loss in sorted(of.items())) for of in seen.values()}
+        self.assertEqual(came_to - wanted, set())
+        self.assertGreater(len(came_to), len(visits))
 
     def test_in_the_simulate_stage(self):
         self.passes_in_the_simulator(self.built(self.task), "--behaviour", "ipv", "--sessions", "2")
