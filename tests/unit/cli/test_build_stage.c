@@ -1,25 +1,12 @@
 // A build beside what its folder holds: until it is put the earlier one is as it was, whatever
 // happens; what is no plain file is not replaced, and links lead nowhere.
-#include "test_kit.h"
+#include "folder_kit.h"
 
 #include "cli/dry/build_stage.h"
 
 #include <dirent.h>
-#include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-static char root[64];
 static char build[96];
-
-static const char *in_root(const char *name)
-{
-    static char paths[4][512];
-    static unsigned next;
-    char *path = paths[next++ % 4];
-    (void)snprintf(path, sizeof(paths[0]), "%s/%s", root, name);
-    return path;
-}
 
 static void write_to(const char *folder, const char *name, const char *text)
 {
@@ -80,20 +67,9 @@ static void fill(const char *folder, const char *text)
 
 static int setup(void **state)
 {
-    (void)state;
-    (void)snprintf(root, sizeof(root), "/tmp/walle-stage-XXXXXX");
-    assert_non_null(mkdtemp(root));
-    (void)snprintf(build, sizeof(build), "%s/build", root);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    struct build_stage all = {.folder = root};
-    (void)snprintf(all.made, sizeof(all.made), "%s", root);
-    build_stage_done(&all);
-    return access(root, F_OK) == 0;
+    int status = folder_setup(state);
+    (void)snprintf(build, sizeof(build), "%s", folder_path("build"));
+    return status;
 }
 
 static struct build_stage opened(void)
@@ -181,8 +157,8 @@ static void test_what_is_no_plain_file(void **state)
     put("first");
     (void)snprintf(path, sizeof(path), "%s/build.json", build);
     assert_int_equal(unlink(path), 0);
-    write_to(root, "victim", "mine");
-    assert_int_equal(symlink(in_root("victim"), path), 0);
+    folder_text("victim", "mine");
+    assert_int_equal(symlink(folder_path("victim"), path), 0);
     refused("build.json: a symbolic link, not a regular file");
     holds("manifest", "first");
     holds("../victim", "mine");
@@ -200,11 +176,11 @@ static void test_a_link_is_no_folder(void **state)
     (void)state;
     char path[128];
     assert_int_equal(mkdir(build, 0700), 0);
-    assert_int_equal(mkdir(in_root("victim"), 0700), 0);
+    assert_int_equal(mkdir(folder_path("victim"), 0700), 0);
     (void)snprintf(path, sizeof(path), "%s/blobs", build);
-    assert_int_equal(symlink(in_root("victim"), path), 0);
+    assert_int_equal(symlink(folder_path("victim"), path), 0);
     refused("blobs: is a symbolic link or a file");
-    assert_int_equal(entries(in_root("victim")), 0);
+    assert_int_equal(entries(folder_path("victim")), 0);
     holds("manifest", NULL);
 }
 
@@ -214,7 +190,7 @@ static void test_no_folder_can_be_made(void **state)
     struct base_error error = {.status = BASE_OK};
     struct build_stage stage = {0};
     char longer[CLI_PATH_MAX + 8];
-    write_to(root, "build", "a file");
+    folder_text("build", "a file");
     assert_int_not_equal(build_stage_open(&stage, build, &error), BASE_OK);
     build_stage_done(&stage);
     holds("", NULL);
@@ -228,12 +204,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_it_takes_the_place_of_the_earlier_one, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_what_is_not_put_is_gone, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_folder_of_somebody_stays, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_what_is_no_plain_file, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_link_is_no_folder, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_no_folder_can_be_made, setup, teardown),
+                                        folder_teardown),
+        cmocka_unit_test_setup_teardown(test_what_is_not_put_is_gone, setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(test_a_folder_of_somebody_stays, setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(test_what_is_no_plain_file, setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(test_a_link_is_no_folder, setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(test_no_folder_can_be_made, setup, folder_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
