@@ -21,12 +21,18 @@ static struct agent_phases_task *task_of(struct agent_phases *phases, struct bas
     return task;
 }
 
-void agent_phases_add(struct agent_phases *phases, struct base_str task,
+void agent_phases_add(struct agent_phases *phases, const struct base_log *log, struct base_str task,
                       const struct dev_task_end *end)
 {
     const struct dev_task_phases *of = &end->phases;
     bool known = of->prepare_us > 0 || of->model_us > 0 || of->finish_us > 0;
     struct agent_phases_task *row = known ? task_of(phases, task) : NULL;
+    if (known) {
+        base_log_debug(log, "runs",
+                       "task %.*s: %llu us to prepare, %llu us with models, %llu us to finish",
+                       (int)task.size, task.data, (unsigned long long)of->prepare_us,
+                       (unsigned long long)of->model_us, (unsigned long long)of->finish_us);
+    }
     if (row != NULL) {
         row->runs++;
         row->sum.prepare_us += of->prepare_us;

@@ -21,7 +21,8 @@ struct agent_phases {
     uint32_t count;
 };
 
-void agent_phases_add(struct agent_phases *phases, struct base_str task,
+// A run ended: its phases are added, and said in the log where that says all (--verbose).
+void agent_phases_add(struct agent_phases *phases, const struct base_log *log, struct base_str task,
                       const struct dev_task_end *end);
 // A line in the log for each task that ran: how many times, and the mean of each phase.
 void agent_phases_print(const struct agent_phases *phases, const struct base_log *log);

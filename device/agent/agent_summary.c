@@ -41,7 +41,8 @@ static struct wire_sha256 active_of(struct dev_runtime *runtime, struct base_str
 }
 
 void agent_summary_result(struct posix_port *port, struct agent_phases *phases,
-                          struct base_str task, const struct dev_task_end *end)
+                          const struct base_log *log, struct base_str task,
+                          const struct dev_task_end *end)
 {
     char hex[WIRE_SHA256_HEX + 1];
     struct wire_sha256 version = active_of(posix_port_runtime(port), task);
@@ -52,7 +53,7 @@ void agent_summary_result(struct posix_port *port, struct agent_phases *phases,
     base_terminal_text(stdout, text);
     putchar('\n');
     (void)fflush(stdout);
-    agent_phases_add(phases, task, end);
+    agent_phases_add(phases, log, task, end);
 }
 
 static void stats_print(struct dev_runtime *runtime, const struct base_log *log)

@@ -9,7 +9,8 @@
 
 // One line on standard output: the task, its active version, how it ended, how long it took.
 void agent_summary_result(struct posix_port *port, struct agent_phases *phases,
-                          struct base_str task, const struct dev_task_end *end);
+                          const struct base_log *log, struct base_str task,
+                          const struct dev_task_end *end);
 // `events` NULL: it recorded none.
 void agent_summary_print(struct posix_port *port, const struct agent_phases *phases,
                          const struct event_source *events, const struct base_log *log);

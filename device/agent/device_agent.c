@@ -430,7 +430,7 @@ static error_t argument_parse(int key, char *text, struct argp_state *state)
 static void on_result(void *app, struct base_str task, const struct dev_task_end *end)
 {
     struct agent *agent = app;
-    agent_summary_result(agent->port, &agent->phases, task, end);
+    agent_summary_result(agent->port, &agent->phases, &agent->log, task, end);
 }
 
 static void on_look(evutil_socket_t fd, short what, void *arg)

@@ -165,6 +165,10 @@ static void task_merge(struct sim_tally *into, const struct sim_task_tally *from
         from->heap_peak_bytes > row->heap_peak_bytes ? from->heap_peak_bytes : row->heap_peak_bytes;
     row->left_out += from->left_out;
     base_hist_merge(&row->run_us, &from->run_us);
+    row->phased += from->phased;
+    row->phases.prepare_us += from->phases.prepare_us;
+    row->phases.model_us += from->phases.model_us;
+    row->phases.finish_us += from->phases.finish_us;
 }
 
 void sim_tally_merge(struct sim_tally *into, const struct sim_tally *from)

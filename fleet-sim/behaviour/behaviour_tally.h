@@ -5,6 +5,7 @@
 
 #include "base/hist.h"
 #include "behaviour/upload_schemas.h"
+#include "device/port.h"
 #include "pipeline/pipeline.h"
 #include "tunnel/tunnel.h"
 
@@ -31,8 +32,10 @@ struct sim_task_tally {
     uint64_t records; // for the tunnel
     uint64_t record_bytes;
     uint32_t heap_peak_bytes;
-    uint64_t left_out;       // by joins and windows of its runs
-    struct base_hist run_us; // in the VM, of runs that behaviour started
+    uint64_t left_out;             // by joins and windows of its runs
+    struct base_hist run_us;       // in the VM, of runs that behaviour started
+    uint64_t phased;               // of them, those whose phases are known: not in virtual time
+    struct dev_task_phases phases; // of these, sums
     // Of its triggers alone, as `walle task build` computes it; zero: it has none.
     struct dev_trigger_certificate certificate;
 };

@@ -65,6 +65,16 @@ static json_t *triggers_json(const struct sim_tally *tally)
     return list;
 }
 
+// Means of the runs whose phases are known; null: of none.
+static json_t *phases_json(const struct sim_task_tally *t)
+{
+    return t->phased == 0 ? json_null()
+                          : json_pack("{s:o, s:o, s:o}", "prepare_us",
+                                      number(t->phases.prepare_us / t->phased), "model_us",
+                                      number(t->phases.model_us / t->phased), "finish_us",
+                                      number(t->phases.finish_us / t->phased));
+}
+
 static json_t *tasks_json(const struct sim_tally *tally)
 {
     json_t *list = json_array();
@@ -77,14 +87,14 @@ static json_t *tasks_json(const struct sim_tally *tally)
                 : json_pack("{s:o, s:o, s:o}", "work", number(c->work), "bytes",
                             number(dev_declaration_trigger_bytes(c)), "live", number(c->live_max));
         (void)json_array_append_new(
-            list,
-            json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "task", t->name,
-                      "starts", number(t->starts), "ran", number(t->ran), "failed",
-                      number(t->failed), "records", number(t->records), "record_bytes",
-                      number(t->record_bytes), "heap_peak_bytes", number(t->heap_peak_bytes),
-                      "left_out", number(t->left_out), "run_p50_us",
-                      number(base_hist_quantile(&t->run_us, 0.5)), "run_p99_us",
-                      number(base_hist_quantile(&t->run_us, 0.99)), "certificate", certificate));
+            list, json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "task",
+                            t->name, "starts", number(t->starts), "ran", number(t->ran), "failed",
+                            number(t->failed), "records", number(t->records), "record_bytes",
+                            number(t->record_bytes), "heap_peak_bytes", number(t->heap_peak_bytes),
+                            "left_out", number(t->left_out), "run_p50_us",
+                            number(base_hist_quantile(&t->run_us, 0.5)), "run_p99_us",
+                            number(base_hist_quantile(&t->run_us, 0.99)), "phases", phases_json(t),
+                            "certificate", certificate));
     }
     return list;
 }
@@ -178,10 +188,22 @@ static void trigger_table(const struct sim_tally *tally, FILE *file)
     (void)fputs("</table>\n", file);
 }
 
+static void phases_cell(const struct sim_task_tally *t, FILE *file)
+{
+    if (t->phased == 0) {
+        (void)fputs("<td class=n>not known", file);
+        return;
+    }
+    (void)fprintf(
+        file, "<td class=n>%.2f, %.2f, %.2f", ratio(t->phases.prepare_us, t->phased) / 1000,
+        ratio(t->phases.model_us, t->phased) / 1000, ratio(t->phases.finish_us, t->phased) / 1000);
+}
+
 static void task_table(const struct sim_tally *tally, FILE *file)
 {
     (void)fputs("<table><tr><th>task<th class=n>runs started<th class=n>well<th class=n>failed"
-                "<th class=n>run p50, ms<th class=n>p99<th class=n>heap, KiB<th class=n>records"
+                "<th class=n>run p50, ms<th class=n>p99<th class=n>prepare, model, finish, mean ms"
+                "<th class=n>heap, KiB<th class=n>records"
                 "<th class=n>bytes each<th class=n>left out by joins and windows</tr>\n",
                 file);
     for (uint32_t i = 0; i < tally->task_count; i++) {
@@ -190,13 +212,15 @@ static void task_table(const struct sim_tally *tally, FILE *file)
         base_html_text(file, t->name);
         (void)fprintf(
             file,
-            "<td class=n>%llu<td class=n>%llu<td class=n>%llu<td class=n>%.2f<td "
-            "class=n>%.2f<td class=n>%.1f<td class=n>%llu<td class=n>%.0f<td class=n>%llu</tr>\n",
+            "<td class=n>%llu<td class=n>%llu<td class=n>%llu<td class=n>%.2f<td class=n>%.2f",
             (unsigned long long)t->starts, (unsigned long long)t->ran,
             (unsigned long long)t->failed, (double)base_hist_quantile(&t->run_us, 0.5) / 1000,
-            (double)base_hist_quantile(&t->run_us, 0.99) / 1000, t->heap_peak_bytes / 1024.0,
-            (unsigned long long)t->records, ratio(t->record_bytes, t->records),
-            (unsigned long long)t->left_out);
+            (double)base_hist_quantile(&t->run_us, 0.99) / 1000);
+        phases_cell(t, file);
+        (void)fprintf(file,
+                      "<td class=n>%.1f<td class=n>%llu<td class=n>%.0f<td class=n>%llu</tr>\n",
+                      t->heap_peak_bytes / 1024.0, (unsigned long long)t->records,
+                      ratio(t->record_bytes, t->records), (unsigned long long)t->left_out);
     }
     (void)fputs("</table>\n", file);
 }

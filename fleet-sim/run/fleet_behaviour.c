@@ -518,6 +518,14 @@ static void on_end(struct sim_awake *awake, uint64_t task_id, uint64_t token,
     }
 }
 
+static void phases_add(struct sim_task_tally *row, const struct dev_task_phases *of)
+{
+    row->phased += of->prepare_us > 0 || of->model_us > 0 || of->finish_us > 0 ? 1 : 0;
+    row->phases.prepare_us += of->prepare_us;
+    row->phases.model_us += of->model_us;
+    row->phases.finish_us += of->finish_us;
+}
+
 static void on_result(void *app, struct base_str task, const struct dev_task_end *end)
 {
     struct sim_awake *awake = app;
@@ -537,6 +545,7 @@ static void on_result(void *app, struct base_str task, const struct dev_task_end
                                                                            : row->heap_peak_bytes;
         row->left_out += end->left_out;
         base_hist_add(&row->run_us, end->duration_us);
+        phases_add(row, &end->phases);
     }
 }
 

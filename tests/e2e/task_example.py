@@ -80,7 +80,7 @@ class TaskExample(unittest.TestCase):
                 device = self.stack.spawn(
                     "walle-device", "--gateway", self.stack.gateway.tls_url, "--enroll-token", self.stack.enroll_token, "--ca",
                     os.path.join(self.stack.gateway.folder, "cert.pem"), "--dir", self.stack.path(isolation), "--id", f"{number:016x}", "--trust",
-                    public, "--checkin-interval", "1", "--isolation", isolation, *arguments, stdout=out, stderr=log)
+                    public, "--checkin-interval", "1", "--verbose", "--isolation", isolation, *arguments, stdout=out, stderr=log)
 
             def told(path=output):
                 with open(path, encoding="utf-8") as file:
@@ -89,6 +89,12 @@ class TaskExample(unittest.TestCase):
             self.assertEqual((outcome, json.loads(result)), ("ran", wanted), isolation)
             device.terminate()
             self.assertEqual(device.wait(60), 0)
+            with open(self.stack.path(isolation + ".log"), encoding="utf-8") as file:
+                text = file.read()
+            for words in ("", r"\d+ runs, on average "):  # of each run, and when the agent ends
+                spent = re.search(rf"task {self.TASK}: {words}(\d+) us to prepare, (\d+) us with models, (\d+) us to finish", text)
+                self.assertIsNotNone(spent, text)
+                self.assertGreater(int(spent[1]) * int(spent[2]), 0, spent[0])
 
     def judged(self, blob, folder):
         """The task, but that a run fails whose result is not the one that `walle task run` gives for the file that it was given: what

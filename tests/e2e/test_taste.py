@@ -119,7 +119,9 @@ class Taste(TaskExample):
         with open(log, "w", encoding="utf-8") as file:
             file.writelines(line for visit in visits for line in visit)
         wanted = {self.losses(one) for one in visits} | {self.losses(one, two) for one in visits for two in visits}
-        self.passes_in_a_fleet(self.built(self.task), "--behaviour", log, "--sessions", "2", "--session-every", "1")
+        result = self.passes_in_a_fleet(self.built(self.task), "--behaviour", log, "--sessions", "2", "--session-every", "1")
+        spent = result["behaviour"]["tasks"][0]["phases"]
+        self.assertGreater(min(spent["prepare_us"], spent["model_us"], spent["finish_us"]), 0, spent)
         seen = {}
         for record in self.records():
             if "record" in record:
@@ -131,7 +133,9 @@ class Taste(TaskExample):
         self.assertGreater(len(came_to), len(visits))
 
     def test_in_the_simulate_stage(self):
-        self.passes_in_the_simulator(self.built(self.task), "--behaviour", "ipv", "--sessions", "2")
+        result = self.passes_in_the_simulator(self.built(self.task), "--behaviour", "ipv", "--sessions", "2")
+        spent = result["behaviour"]["tasks"][0]["phases"]
+        self.assertGreater(min(spent["prepare_us"], spent["model_us"], spent["finish_us"]), 0, spent)
 
 
 if __name__ == "__main__":

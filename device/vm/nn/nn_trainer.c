@@ -318,7 +318,9 @@ static void call_run(const struct examples *examples, size_t count, struct dev_t
                                      .target = examples->target != NULL ? &target : NULL,
                                      .limits = &limits};
     call->memory_bytes_max = dev_nn_memory(vm, object->index);
+    dev_vm_model_begins(vm);
     enum base_status status = train_port()->call(held(object), call, &error);
+    dev_vm_model_ends(vm);
     dev_nn_charge(dev_nn_name(object->model), call->work, status, &error);
 }
 

@@ -146,6 +146,28 @@ static void prints(const char *source, const char *want)
     kit_text_is(kit.result.output, want);
 }
 
+// What learning takes is a run's time with models; making a trainer is not.
+static void learning_is_time_with_models(void **state)
+{
+    (void)state;
+    static const char *const calls[] = {"t.step(X, T)", "t.evaluate(X, T)", "t.predict(X)"};
+    char source[512];
+    const char *head = "from walle import nn\nt = nn.Trainer(nn.load('linear.onnx'))\n"
+                       "X, T = [[1, 2]] * 500, [0] * 500\n";
+    play(head);
+    kit_ended(&kit, DEV_VM_FINISHED);
+    assert_int_equal(kit.result.prepare_us, kit.result.duration_us);
+    for (size_t i = 0; i < TEST_COUNT(calls); i++) {
+        (void)snprintf(source, sizeof(source), "%sfor i in range(200):\n    %s\n", head, calls[i]);
+        play(source);
+        kit_ended(&kit, DEV_VM_FINISHED);
+        const struct dev_vm_result *result = &kit.result;
+        assert_true(result->prepare_us > 0);
+        assert_true(result->model_us > 0);
+        assert_true(result->prepare_us + result->model_us <= result->duration_us);
+    }
+}
+
 #define HEAD                                                                                       \
     "from walle import nn, np, store\n"                                                            \
     "model = nn.load('linear.onnx')\n"                                                             \
@@ -410,6 +432,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(scripts_learn_what_the_sums_say, setup, teardown),
+        cmocka_unit_test_setup_teardown(learning_is_time_with_models, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_saved_goes_on_in_another_run, setup, teardown),
         cmocka_unit_test_setup_teardown(exported_models_are_models, setup, teardown),
         cmocka_unit_test_setup_teardown(inputs_and_targets_of_every_form, setup, teardown),
