@@ -36,6 +36,7 @@ struct posix_children {
     struct posix_process ended; // killed; reaped when nobody waits for a run
     struct posix_templates templates;
     struct posix_memfd_pool models;
+    uint64_t given_us; // when the process that runs was given its job
     struct posix_child_end end;
     uint8_t frame[DEV_RUNNER_HEAD_BYTES + DEV_RUNNER_FRAME_MAX];
 };
@@ -280,12 +281,12 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-// The clock here is what counts, and no heap is fuller than full.
-static void end_bound(struct posix_children *children, const struct dev_runner_job *job,
-                      uint64_t started_us)
+// The clock here is what counts, and no heap is fuller than full. It counts from when the job was
+// given: who hears late that it has begun must not cut what it took.
+static void end_bound(struct posix_children *children, const struct dev_runner_job *job)
 {
     struct dev_vm_result *result = &children->end.result;
-    uint64_t took_us = base_clock_mono_us() - started_us;
+    uint64_t took_us = base_clock_mono_us() - children->given_us;
     uint64_t heap_kib = job->heap_kib != 0 ? job->heap_kib : DEV_VM_HEAP_KIB_DEFAULT;
     result->duration_us = least(result->duration_us, took_us);
     result->prepare_us = least(result->prepare_us, result->duration_us);
@@ -300,13 +301,13 @@ static enum base_status end_wait(struct posix_children *children, const struct d
 {
     uint32_t kind = 0;
     size_t size = 0;
-    uint64_t started_us = base_clock_mono_us();
-    uint64_t until_us = started_us + ((uint64_t)time_ms_of(job->vm) + POSIX_CHILD_GRACE_MS) * 1000;
+    uint64_t until_us =
+        base_clock_mono_us() + ((uint64_t)time_ms_of(job->vm) + POSIX_CHILD_GRACE_MS) * 1000;
     for (;;) {
         BASE_TRY(frame_receive(children, until_us, &kind, &size));
         if (kind == DEV_RUNNER_END) {
             BASE_TRY(posix_child_end_parse(children->frame, size, &children->end));
-            end_bound(children, job, started_us);
+            end_bound(children, job);
             return BASE_OK;
         }
         BASE_TRY(asked_answer(children, job->vm, kind, size, until_us));
@@ -444,6 +445,7 @@ static enum base_status run_begin(struct posix_children *children, const struct 
                            strerror(number));
             return BASE_ERR_LIMIT;
         }
+        children->given_us = base_clock_mono_us();
         status = posix_process_job(children->running.fd, DEV_RUNNER_JOB, &gift->bounds, files,
                                    gift->models_fd >= 0 ? 2 : 1);
         if (status == BASE_OK) {
