@@ -278,9 +278,9 @@ void dev_content_close(struct dev_runtime *runtime, const struct wire_sha256 *na
 // True while nothing is under way or queued: the runtime may be dropped and booted again later at
 // no loss.
 bool dev_is_idle(const struct dev_runtime *runtime);
-// Where in its memory a runtime has its state now; how many places. What lies elsewhere is room for
-// what is not under way: it may be anything when the runtime is called next. 0: all of it is state.
-#define DEV_STATE_SPANS_MAX 16
+#define DEV_STATE_SPANS_MAX 16 // places in its memory where a runtime has its state
+// Where that is now; how many places. What lies elsewhere is room for what is not under way: it may
+// be anything when the runtime is called next. 0: all of it is state.
 uint32_t dev_state_spans(const struct dev_runtime *runtime,
                          struct base_span out[DEV_STATE_SPANS_MAX]);
 void dev_stats(const struct dev_runtime *runtime, struct dev_stats *out_stats);
