@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 
 #define POINTS_DEFAULT    12u
-#define EXCHANGES_DEFAULT 2u
+#define EXCHANGES_DEFAULT 1u
 #define WITHIN_DEFAULT    5.0
 
 enum key {
@@ -38,8 +38,9 @@ static const struct argp_option table[] = {
     {"rollout", KEY_ROLLOUT, "ID", 0, "Of a gateway's folder: the rollout", 0},
     {"points", KEY_POINTS, "N", 0, "Of the line through the arrivals, 1 to 16 (12)", 0},
     {"exchanges", KEY_EXCHANGES, "N", 0,
-     "Answers that a device waits for between offer and first run, 1 to 64 (2): of what is signed, "
-     "and of the files; an update, or files over 64 KiB, take one each",
+     "Answers that a device waits for between offer and first run, 1 to 64 (1): of the files; an "
+     "update, or files over 64 KiB, take one each, and so does what is signed and did not come with "
+     "the offer",
      0},
     {"check", KEY_CHECK, "DIR", 0,
      "Play the scenario on this data folder of a gateway that is not running, with a rollout to "

@@ -20,7 +20,7 @@
 #define REBOOT_MS_MIN       1000 // a killed app is started again by its user or by the system
 #define REBOOT_MS_SPREAD    2000
 #define BOOT_RETRY_MS       5000
-#define KILL_TICKS_SPREAD   7 // of the turns that a wake with an update has
+#define KILL_TICKS_SPREAD   8 // of the turns that a wake with an update has
 #define STATUS_UNAUTHORIZED 401
 #define STATUS_BUSY         429
 #define STATUS_SERVER_FAULT 500

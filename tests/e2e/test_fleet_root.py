@@ -189,7 +189,7 @@ class FleetRoot(unittest.TestCase):
                                  ("other.1", 4, "it lets nobody release shop/score"), ("damaged.1", 2, "not a root"),
                                  ("none", 2, "No such file")):
             run = subprocess.run([program("walle-fleet-sim"), "simulate", "--task", build, "--root", self.path(root), "--devices",
-                                  str(DEVICES), "--real-every", "10", "--kills", "5%", "--threads", "2", "--no-live", "--out",
+                                  str(DEVICES), "--real-every", "10", "--kills", "6%", "--threads", "2", "--no-live", "--out",
                                   self.path("simulated")], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
             self.assertEqual(run.returncode, code, run.stdout + run.stderr)
             self.assertIn(said, run.stdout + run.stderr)

@@ -154,7 +154,7 @@ class FleetSwarm(unittest.TestCase):
 
         def swarm(*words, status=0):
             out = stack.path("few")
-            text = self.tool("swarm", *folder.words(), "--devices", "2", "--out", out, *words, status=status)
+            text = self.tool("swarm", *folder.words(), "--devices", "1", "--out", out, *words, status=status)
             with open(os.path.join(out, "swarm.json"), encoding="utf-8") as file:
                 return text, json.load(file)
         text, found = swarm("--seeds", "20", "--faults-until", "59", "--duration", "60")
