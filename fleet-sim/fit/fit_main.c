@@ -39,7 +39,8 @@ static const struct argp_option table[] = {
     {"points", KEY_POINTS, "N", 0, "Of the line through the arrivals, 1 to 16 (12)", 0},
     {"exchanges", KEY_EXCHANGES, "N", 0,
      "Answers that a device waits for between offer and first run, 1 to 64 (1): of the files; an "
-     "update, or files over 64 KiB, take one each, and so does what is signed and did not come with "
+     "update, or files over 64 KiB, take one each, and so does what is signed and did not come "
+     "with "
      "the offer",
      0},
     {"check", KEY_CHECK, "DIR", 0,
