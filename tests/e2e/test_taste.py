@@ -130,7 +130,8 @@ class Taste(TaskExample):
         self.assertGreater(len(seen), DEVICES / 20)
         came_to = {tuple(loss for _, loss in sorted(of.items())) for of in seen.values()}
         self.assertEqual(came_to - wanted, set())
-        self.assertGreater(len(came_to), len(visits))
+        if DEVICES >= 1000:  # of few none may have had two visits by the time at which all run it
+            self.assertGreater(len(came_to), len(visits))
 
     def test_in_the_simulate_stage(self):
         result = self.passes_in_the_simulator(self.built(self.task), "--behaviour", "ipv", "--sessions", "2")
