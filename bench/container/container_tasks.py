@@ -97,7 +97,7 @@ def tasks_lines(build, quick):
     lines = []
     for weight in WEIGHTS:
         for count in COUNTS:
-            long = ms * (8 if weight == "heavy" and count == max(COUNTS) else 1)  # each runs more than once
+            long = ms * (8 if weight.startswith("heavy") and count == max(COUNTS) else 1)  # each runs more than once
             lines += lines_of(weight, count, [turn_of(build, weight, count, long) for _ in range(turns)])
     return lines
 
